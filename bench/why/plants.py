@@ -132,6 +132,8 @@ class Plant:
     action: Action | None = None
     session: str | None = None
     """None: that of the base."""
+    adds_ms: int = 0
+    """How much longer it takes in the smallest size, where that is known; 0: the whole difference."""
 
 
 def make_tables(case: Case) -> None:
@@ -317,6 +319,7 @@ BASES: Mapping[str, Base] = {
     "cluster": Base(MERGE, conf={"spark.sql.shuffle.partitions": "7"}, session="cluster"),
 }
 """By name."""
+_DELAY_MS = 1_500
 _NO_BROADCAST = {"spark.sql.autoBroadcastJoinThreshold": "-1"}
 _UDF = MERGE.replace(_KEY, "same(o.customer_id) = c.customer_id")
 _CAST = MERGE.replace(_KEY, "cast(o.customer_id AS string) = cast(c.customer_id AS string)")
@@ -342,10 +345,10 @@ _ALONE: Mapping[str, Plant] = {
     "other load": Plant("merge", ["contention"], meanwhile=[hogs(4)]),
     "one core": Plant("merge", ["contention", "slots"], meanwhile=[one_core]),
     "other query": Plant("merge", ["slots"], meanwhile=[other_query]),
-    "busy driver": Plant("merge", ["driver"], meanwhile=[slow("Plan", 1_500)]),
+    "busy driver": Plant("merge", ["driver"], meanwhile=[slow("Plan", _DELAY_MS)], adds_ms=_DELAY_MS),
     "small heap": Plant("aggregate", ["memory"], session="small heap"),
-    "slow broadcast": Plant("broadcast", ["broadcast", "driver"], meanwhile=[slow("Broadcast", 1_500)]),
-    "slow commit": Plant("rows", ["commit"], meanwhile=[slow("Commit", 1_500)]),
+    "slow broadcast": Plant("broadcast", ["broadcast", "driver"], meanwhile=[slow("Broadcast", _DELAY_MS)]),
+    "slow commit": Plant("rows", ["commit"], meanwhile=[slow("Commit", _DELAY_MS)], adds_ms=_DELAY_MS),
     "many directories": Plant("rows", ["files", "commit"], action=save_many),
 }
 PLANTS: Mapping[str, Plant] = {
@@ -359,7 +362,22 @@ PLANTS: Mapping[str, Plant] = {
     "twice the data, rows": Plant("rows", ["data"], orders="twice"),
     "other query, rows": Plant("rows", ["slots"], meanwhile=[other_query]),
     "twice the data and other load": Plant("merge", ["data", "contention"], orders="twice", meanwhile=[hogs(4)]),
-    "hot key and busy driver": Plant("merge", ["skew", "driver"], orders="skewed", meanwhile=[slow("Plan", 1_500)]),
+    "twice the data and slow commit": Plant(
+        "rows", ["data", "commit"], orders="twice", meanwhile=[slow("Commit", _DELAY_MS)]
+    ),
+    "tiny files and busy driver": Plant(
+        "merge", ["files", "driver"], orders="tiny", meanwhile=[slow("Plan", _DELAY_MS)]
+    ),
+    "broadcast threshold and other query": Plant(
+        "broadcast", ["plan", "slots"], conf=_NO_BROADCAST, meanwhile=[other_query]
+    ),
+    "one partition and expensive expression": Plant(
+        "merge",
+        ["partitions", "cpu_per_row"],
+        query=MERGE.replace("sha2(o.note, 256)", _EXPENSIVE.format("o.note")),
+        conf=_ONE,
+    ),
+    "hot key and busy driver": Plant("merge", ["skew", "driver"], orders="skewed", meanwhile=[slow("Plan", _DELAY_MS)]),
     **{
         f"{name}, {base}": replace(plant, base=base)
         for base, names in {

@@ -34,6 +34,8 @@ class Pair:
     b: Run
     earlier: Sequence[Run]
     """Unchanged runs before `b`, the latest first."""
+    adds_ms: int = 0
+    """How much the causes add; 0: all of the difference."""
 
     @property
     def longer_ms(self) -> int:
@@ -62,8 +64,9 @@ def pairs_of(runs: Sequence[Run], *, is_typical: bool = False) -> list[Pair]:
         earlier = its[: -_MOST_EARLIER - 1 : -1]
         if earlier:
             a = median_low_run(earlier) if is_typical else earlier[0]
-            codes = PLANTS[run.plant].codes if run.plant else ()
-            found.append(Pair(run.plant or run.base, run.size, codes, a, run, earlier))
+            plant = PLANTS.get(run.plant)
+            codes, adds_ms = (plant.codes, plant.adds_ms * run.size) if plant else ((), 0)
+            found.append(Pair(run.plant or run.base, run.size, codes, a, run, earlier, adds_ms))
         if not run.plant:
             its.append(run)
     return found
@@ -185,7 +188,7 @@ def scored(pairs: Sequence[Pair], tool: Tool, *, is_verbose: bool = False) -> It
         first[pair.plant].append(codes[:1] != [] and codes[0] in pair.codes)
         second.append(any(code in pair.codes for code in codes[:2]))
         amount = sum(ms for code, ms in said.causes if code in pair.codes)
-        near[pair.plant].append(abs(amount / took - 1) <= _POINTS)
+        near[pair.plant].append(abs(amount - (pair.adds_ms or took)) <= _POINTS * took)
         if is_verbose and not (first[pair.plant][-1] and near[pair.plant][-1]):
             yield f"  {'far' if first[pair.plant][-1] else 'wrong'}: {line}"
     for plant, its in first.items():

@@ -29,14 +29,13 @@ DOCUMENTS = Path(__file__).parent / "documents"
 CHANGED = {
     "twice0": "data",
     "tiny0": "files",
-    "hog0": "contention",
     "slots1": "slots",
     "udf0": "cpu_per_row",
     "expensive0": "cpu_per_row",
     "bcast1": "plan",
 }
-"""What was changed: twice the data, 300 small files for 2, other load on the CPUs, another query in the slots, a Python
-function around the key of a join, hashes in a distinct count, and no hint."""
+"""What was changed: twice the data, 300 small files for 2, another query in the slots, a Python function around the key
+of a join, hashes in a distinct count, and no hint."""
 BASES = {"slots1": "base5", "expensive0": "distinct0"}
 """What it is compared with, if that is not base2: all of these were recorded while the machine had more to do."""
 
@@ -61,7 +60,7 @@ def test_what_was_changed_is_the_first_cause(name: str) -> None:
     assert CHANGED[name] in why.text
 
 
-@pytest.mark.parametrize("name", [*CHANGED, "base4"])
+@pytest.mark.parametrize("name", [*CHANGED, "base4", "hog0"])
 @pytest.mark.parametrize("is_turned", [False, True])
 def test_causes_add_up_to_the_difference(name: str, is_turned: bool) -> None:
     a, b = stored("base2"), stored(name)
@@ -133,9 +132,9 @@ def test_only_earlier_runs_with_the_same_plan_and_rows_tell_the_scatter() -> Non
     assert runs == [9, 0, 0]
 
 
-@pytest.mark.parametrize(("is_busy", "named"), [(True, [8_000]), (False, [3_000, 5_000, 8_000])])
+@pytest.mark.parametrize(("is_busy", "named"), [(True, []), (False, [3_000, 5_000, 8_000])])
 def test_busy_hosts_are_no_cause_where_they_always_are(is_busy: bool, named: list[int]) -> None:
-    """Where tasks always wait for CPUs, it must take twice its 6.4 s for that to be a cause."""
+    """Where tasks always wait for CPUs, two runs do not tell whether 14 s instead of 6.4 s is chance."""
     e = document("base2")
     if not is_busy:
         calm = [msgspec.structs.replace(each, cpu_time_ns=900_000 * each.run_time_ms) for each in e.stages]
@@ -263,7 +262,7 @@ def test_more_rows_that_took_more_cpu_are_a_cause_however_much_the_times_scatter
 
 @pytest.mark.parametrize(
     ("waited_ms", "is_named"),
-    [([7_000, 7_400, 7_800], True), ([4_000, 7_000, 14_000], False), ([*[7_000] * 8, 20_000], True)],
+    [([7_000, 7_400, 7_800], True), ([4_000, 7_000, 14_000], False), ([*[7_000] * 8, 20_000], False)],
 )
 def test_a_busier_host_is_plain_where_tasks_hardly_ever_waited_nearly_as_long(
     waited_ms: list[int], is_named: bool
@@ -281,6 +280,7 @@ def test_a_busier_host_is_plain_where_tasks_hardly_ever_waited_nearly_as_long(
     ]
     why = explain(a, replace(b, earlier=earlier))
     assert [cause.code for cause in why.causes] == ["contention" if is_named else NOT_EXPLAINED]
+    assert ("Its hosts were busier, as they are at times: tasks of stage" in why.text) != is_named
 
 
 def test_the_first_run_in_an_application_takes_longer_without_a_cause() -> None:

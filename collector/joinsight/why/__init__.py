@@ -74,7 +74,7 @@ class Cause:
     place: Mapping[str, object]
     """`operators`: their keys; `stage`: where most of it happened, in the second execution if it is there."""
     evidence: Sequence[str]
-    """What moved, a line each."""
+    """What moved, a line each; of what is not explained, how much longer tasks waited, if that is scatter."""
     advice: str
 
 
@@ -118,7 +118,7 @@ def explain(a: StoredPlan, b: StoredPlan) -> Why:
         scatter_ms=round(scatter.ms),
         runs=scatter.runs,
         is_normal=scatter.is_normal,
-        causes=_causes(both, found, is_named=not scatter.is_normal and not scatter.is_of_busy_hosts()),
+        causes=_causes(both, found, lead, is_named=not scatter.is_normal and not scatter.is_of_busy_hosts()),
         text="",
         limits=_limits(both),
     )
@@ -169,7 +169,7 @@ def _limits(both: Compared) -> list[str]:
     return found
 
 
-def _causes(both: Compared, found: Mapping[str, Amount], is_named: bool) -> list[Cause]:
+def _causes(both: Compared, found: Mapping[str, Amount], lead: str, is_named: bool) -> list[Cause]:
     kept: dict[str, Amount] = {}
     is_partial = any(each.stored.execution["incomplete"] or not each.stored.segments for each in (both.a, both.b))
     for code, its in found.items():
@@ -187,6 +187,8 @@ def _causes(both: Compared, found: Mapping[str, Amount], is_named: bool) -> list
         for its in [kept.get(code, Amount())]
         if code != NOT_EXPLAINED or wall or tasks[code]
     ]
+    if not kept and not is_partial and both.difference > 0 and lead == "contention" and not both.is_other_work:
+        causes = [replace(each, evidence=found[lead].moved[:1]) for each in causes]
     return sorted(causes, key=lambda each: (each.code == NOT_EXPLAINED, -abs(each.wall_ms)))
 
 
@@ -196,9 +198,11 @@ def _text(why: Why) -> str:
     how = "longer" if why.difference_ms >= 0 else "less"
     known = f"from {why.runs} runs" if why.runs else "a guess, since too few earlier runs are known"
     if why.is_normal:
-        return (
-            f"{why.b} took {amount} {how} than {why.a}: normal scatter, no cause. Runs of this query differ by up to"
-            f" {duration_text(why.scatter_ms)} ({known})."
+        busy = [text for each in why.causes for text in each.evidence[:1]]
+        return f"{why.b} took {amount} {how} than {why.a}: normal scatter, no cause. " + (
+            f"Its hosts were busier, as they are at times: {busy[0]}."
+            if busy
+            else f"Runs of this query differ by up to {duration_text(why.scatter_ms)} ({known})."
         )
     named = [each for each in why.causes if each.code != NOT_EXPLAINED and each.wall_ms * why.difference_ms > 0]
     if not named:

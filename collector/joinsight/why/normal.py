@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from functools import cached_property
+from statistics import median_high
 
 from joinsight.why.amounts import Amount
 from joinsight.why.compared import Compared
 from joinsight.why.division import BUSY, BUSY_WITHOUT_WAITING, CALM, USUAL, WARMING, Floor, scatter
 from joinsight.why.places import RunPlaces
 
-_BUSIER = 1.75
-"""By what factor more than in any known run tasks must take for their CPU time, for busy hosts to be the cause."""
+_WAITS_APART, _AS_RUNS = 0.5, 4
+"""How much the logarithm of the wait to the CPU time differs between runs that nobody changed, as a standard deviation,
+and for how many runs' worth that counts beside what is known of a query's."""
+_SURE, _LEAST_WAIT = 2.4, 0.1
+"""How many standard deviations it must be off, for busy hosts to be the cause; a wait that is added to all."""
 _MORE_WORK = 1.25
 """How many times the CPU time of known runs other work must take, to be more than other times."""
 _MOST = 0.45
@@ -31,8 +36,8 @@ class Scatter:
             self._is_more_than_busy() or self._is_more_work() or self._is_steady_cause()
         )
         """Whether the difference is no more."""
-        if lead == "contention" and both.difference > 0 and both.is_busy and not both.is_other_work:
-            least = scatter([], both.shorter_ms, CALM if self.runs else BUSY)[0]
+        if lead == "contention" and both.difference > 0 and not both.is_other_work:
+            least = scatter([], both.shorter_ms, CALM)[0]
             self.ms = least if self.is_busier else max(self.ms, both.difference)
             self.is_normal = both.difference <= self.ms
 
@@ -59,13 +64,21 @@ class Scatter:
 
     @cached_property
     def is_busier(self) -> bool:
-        """Whether tasks waited plainly longer for their CPU time than in the first execution and all known runs."""
+        """Whether tasks waited for their CPU time as they do by chance in one of 100 runs or fewer, by what is known.
+
+        Compared with the first execution and the median of the known runs, by a prediction of the next run's logarithm
+        whose variance is that of the known runs and of `_AS_RUNS` others.
+        """
         first, last = (
-            _stretch(*(sum(getattr(s, name) for s in its.stages) for name in ("cpu_ms", "waited_ms")))
+            _wait(*(sum(getattr(s, name) for s in its.stages) for name in ("cpu_ms", "waited_ms")))
             for its in (self.both.a, self.both.b)
         )
-        known = [_stretch(row["cpu_time_ms"], row["waited_ms"]) for row in self.both.alike if row.get("cpu_time_ms")]
-        return bool(last >= _BUSIER * max(first, sorted(known)[-1 - len(known) // _FEW] if known else 0.0))
+        known = [_wait(row["cpu_time_ms"], row["waited_ms"]) for row in self.both.alike if row.get("cpu_time_ms")]
+        known = known or [first]
+        middle = median_high(known)
+        squares = _AS_RUNS * _WAITS_APART**2 + sum((each - middle) ** 2 for each in known)
+        apart = math.sqrt(squares / (_AS_RUNS + len(known) - 1) * (1 + 1 / len(known)))
+        return last - max(first, middle) >= _SURE * apart
 
     def _is_more_work(self) -> bool:
         """Whether other work took other CPU time, which scatters less than wall time, and it took as much longer."""
@@ -99,9 +112,9 @@ class Scatter:
         return not both.is_other_work and (is_less or is_many)
 
 
-def _stretch(cpu_ms: float, waited_ms: float) -> float:
-    """How many times their CPU time tasks took for it."""
-    return (cpu_ms + waited_ms) / max(1.0, cpu_ms)
+def _wait(cpu_ms: float, waited_ms: float) -> float:
+    """The logarithm of how long tasks waited for a millisecond of CPU time."""
+    return math.log(_LEAST_WAIT + waited_ms / max(1.0, cpu_ms))
 
 
 __all__ = ["Scatter"]
