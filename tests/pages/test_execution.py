@@ -29,6 +29,7 @@ from joinsight.pages.drawing import draw
 from joinsight.pages.execution import drawing_file, execution_page
 from joinsight.pages.failure import failure
 from joinsight.pages.notebook import notebook
+from joinsight.pages.one_file import execution_file
 from joinsight.pages.panel import panels_of
 from joinsight.pages.view import FIT, View
 from joinsight.present.findings import at_stake
@@ -355,3 +356,8 @@ def test_the_executions_that_a_command_started() -> None:
     assert f"/executions/{inner.execution['application_id']}/5?" in page
     assert re.search(r"Executions that it started 5: skewed [\d.]+ m?s, 90 %", text), text
     assert "execution 5: " in text.partition("Executions that it started")[0]
+    part = page[page.index('<h3 class="part">') :]
+    assert re.search(r"Execution 5: skewed [\d.]+ m?s, 90 % of the wall time", shown(f"<main>{part}</main>"))
+    shares = [float(share) for share in re.findall(r'class="wall"[^>]*>([\d.]+) % wall<', part)]
+    assert shares and max(shares) <= 90 and 'id="e5-n' in part and 'id="n' not in part
+    assert not re.search(r'id="e5-n[^>]*href', execution_file(replace(plan, nested=[inner]), run))

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from math import inf
 
 from joinsight.analysis.followed import not_followed
 from joinsight.analysis.replay import Recording
@@ -27,6 +28,9 @@ from joinsight.timing.critical_path import Segment
 from joinsight.timing.savings import Savings
 from joinsight.timing.stages import Stages
 from joinsight.timing.task_time import Spent, divide
+
+_LEAST_SHOWN = 0.05
+"""Share of a command's wall time from which on the plan of an execution without joins is shown."""
 
 
 @dataclass(frozen=True)
@@ -94,6 +98,21 @@ class StoredPlan:
     @cached_property
     def _known(self) -> Mapping[int, StoredPlan]:
         return {each.execution["execution_id"]: each for each in self.nested if each.bill.wall_ms}
+
+    @property
+    def drawn(self) -> Sequence[StoredPlan]:
+        """The executions that it started whose plans are shown with its own: with joins, or much of its time.
+
+        A plan of one operator, such as that of another command, says nothing.
+        """
+        least, waited = _LEAST_SHOWN * self.bill.wall_ms, self.waited
+        plans = [each for each in self.nested if len(each.facts.nodes) > 1]
+        return [e for e in plans if e.bill.joins or waited.get(e.execution["execution_id"], 0) >= least]
+
+    def whole_ms(self, nested: StoredPlan) -> float:
+        """What the wall times of this execution's operators are divided by to be shares of its own wall time."""
+        waited = self._waits[1][nested.execution["execution_id"]]
+        return self.bill.wall_ms * nested.bill.wall_ms / waited if waited else inf
 
     @property
     def log_ms(self) -> tuple[int, int]:

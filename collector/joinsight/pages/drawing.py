@@ -101,10 +101,14 @@ def draw(
     view: View = _UNFOLDED,
     in_stage: Collection[int] = (),
     in_verdict: Collection[int] = (),
+    whole_ms: float | None = None,
 ) -> Drawing:
-    """Draw a plan version; `in_stage` are the operators of the view's stage, `in_verdict` those of the verdict."""
+    """Draw a plan version; `in_stage` are the operators of the view's stage, `in_verdict` those of the verdict.
+
+    `whole_ms`: see `plan_tree`.
+    """
     everything = {node["id"] for node in version["nodes"]} if view.opens_all else view.opened
-    shown = plan_tree(plan, version, everything)
+    shown = plan_tree(plan, version, everything, whole_ms)
     tree, uses = _tree(shown)
     found = {i for i, node in shown.nodes.items() if _is_match(node, view)} if view.search else set()
     rows = _rows(shown, tree, uses)

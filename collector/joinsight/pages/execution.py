@@ -119,6 +119,7 @@ def execution_page(stored: StoredPlan, run: Run, view: View = DEFAULT) -> str:
         skewed=skewed_nodes(stored.findings),
         waits=_waits(stored, bill),
         started=_started(stored, bill),
+        parts=[*_parts(stored, view)] if shown is final else [],
         table_log=log_text(stored),
         waited=bill.wall_ms > 0,
         smaller=max((each for each in ZOOMS if each < view.zoom), default=None),
@@ -241,16 +242,37 @@ def _waits(stored: StoredPlan, bill: Bill) -> list[Wait]:
 
 def _started(stored: StoredPlan, bill: Bill) -> list[Row]:
     """The executions that it started, each with `address`, `heading`, and how long it waited for it."""
-    whole = bill.wall_ms
-    return [
-        {
-            "address": address(each.execution),
-            "heading": f"{each.execution['execution_id']}: {query_title(each.execution)}",
-            "time": duration_text(each.execution["duration_ms"]) if each.execution["duration_ms"] is not None else "",
-            "share": percent_text(stored.waited.get(each.execution["execution_id"], 0) / whole) if whole else "",
+    return [_part(stored, each, bill.wall_ms) for each in stored.nested]
+
+
+def _part(stored: StoredPlan, each: StoredPlan, whole: int) -> Row:
+    e = each.execution
+    return {
+        "address": address(e),
+        "heading": f"{e['execution_id']}: {query_title(e)}",
+        "time": duration_text(e["duration_ms"]) if e["duration_ms"] is not None else "",
+        "share": percent_text(stored.waited.get(e["execution_id"], 0) / whole) if whole else "",
+    }
+
+
+def _parts(stored: StoredPlan, view: View) -> Iterator[Row]:
+    """What `_started` has of the executions whose plans are drawn, each with `id`, `drawing` and `node_address`."""
+    for each in stored.drawn:
+        version = each.version(None)
+        if version is None or operators_of(version) > MAX_DRAWN:
+            continue
+        whole = stored.whole_ms(each) if stored.bill.wall_ms else None
+        shown = View(opens_all=view.opens_all, zoom=view.zoom)
+
+        def of_node(node: int, e: Row = each.execution) -> str:
+            return f"{address(e, node=node)}#n{node}"
+
+        yield {
+            **_part(stored, each, stored.bill.wall_ms),
+            "id": each.execution["execution_id"],
+            "drawing": draw(each, version, shown, whole_ms=whole),
+            "node_address": of_node,
         }
-        for each in stored.nested
-    ]
 
 
 def _charged(bill: Bill, node: int, labels: Labels) -> list[tuple[str, str]]:

@@ -184,9 +184,9 @@ class _Offline(HTMLParser):
 
     def _target(self, href: str, its: _Attributes) -> str:
         """Where a link leads in the file; empty for nowhere."""
-        number = re.fullmatch(r"n(\d+)", its.get("id") or "")
+        number = re.fullmatch(r"(e\d+-)?n(\d+)", its.get("id") or "")  # e: a plan of another execution
         if number and "node" in _classes(its) and "reuse" not in _classes(its):
-            return self._panel(number[1])
+            return "" if number[1] else self._panel(number[2])
         address = urlsplit(href)
         asked = parse_qs(address.query)
         if href.startswith("#") or "stage" in asked or "close" in _classes(its):

@@ -186,12 +186,14 @@ class PlanTree:
         return [each for row in (node.row, *node.reads) for each in self.metrics(row)]
 
 
-def plan_tree(plan: StoredPlan, version: Row, opened: Container[int] = ()) -> PlanTree:
+def plan_tree(plan: StoredPlan, version: Row, opened: Container[int] = (), whole_ms: float | None = None) -> PlanTree:
     """A plan version for display; only the final one has findings, as they refer to its nodes.
 
-    `opened` are the scans of cached tables below which the operators that filled them are shown.
+    `opened` are the scans of cached tables below which the operators that filled them are shown. `whole_ms` is what
+    shares of the wall time are of: its own by default.
     """
     facts = plan.facts_of(version)
+    whole = plan.bill.wall_ms if whole_ms is None else whole_ms
     inputs = {parent: list(children) for parent, children in facts.graph.children.items()}
     operators_only = {node["id"]: TreeNode(node) for node in version["nodes"] if not node["is_cluster"]}
     _leave_out_frames(operators_only, inputs)
@@ -199,7 +201,7 @@ def plan_tree(plan: StoredPlan, version: Row, opened: Container[int] = ()) -> Pl
     _close_caches(plan, version, operators_only, inputs, not_run, opened)
     fed = {child for parent, below in inputs.items() if parent in operators_only for child in below}
     roots = [i for i in operators_only if i not in fed]
-    groups = _groups(plan.bill) if version["is_final"] else []
+    groups = _groups(plan.bill, whole) if version["is_final"] else []
     tree = PlanTree(operators_only, inputs, roots, {row["accumulator_id"]: row for row in plan.metrics}, groups)
     skew_known = _skew_known(plan)
     clusters = {node["id"]: _cluster(node) for node in version["nodes"] if node["is_cluster"]}
@@ -211,7 +213,7 @@ def plan_tree(plan: StoredPlan, version: Row, opened: Container[int] = ()) -> Pl
         read = (row for _, row in tree.metrics(node.row) if row["accumulator_id"] in skew_known)
         node.read = next((_read(row, skew_known[row["accumulator_id"]]) for row in read), None)
     if version["is_final"]:
-        _charge(tree, plan.bill)
+        _charge(tree, plan.bill, whole)
     for finding in plan.findings if version["is_final"] else ():
         if finding["node_id"] in tree.nodes:
             tree.nodes[finding["node_id"]].findings.append(finding)
@@ -263,9 +265,9 @@ def _close_caches(
                 todo += inputs.pop(below, ())
 
 
-def _charge(tree: PlanTree, bill: Bill) -> None:
+def _charge(tree: PlanTree, bill: Bill, wall: float) -> None:
     """Set the time of operators of which it is known: Spark's own metrics may be without a part of it."""
-    wall, tasks = bill.wall_ms, bill.task_time_ms
+    tasks = bill.task_time_ms
     for node_id, item in bill.operators().items():
         node = tree.nodes.get(node_id)
         if node is None:
@@ -277,13 +279,13 @@ def _charge(tree: PlanTree, bill: Bill) -> None:
         node.share = node.wall_share if wall or not tasks else item.task_time_ms / tasks
 
 
-def _groups(bill: Bill) -> list[Group]:
+def _groups(bill: Bill, wall: float) -> list[Group]:
     """The shared items of a bill, those of the same operators as one."""
     items: dict[tuple[int | None, tuple[int, ...]], list[Item]] = defaultdict(list)
     for item in bill.items:
         if item.kind == "shared" and item.operators:
             items[item.node_id, item.operators].append(item)
-    wall, tasks = bill.wall_ms, bill.task_time_ms
+    tasks = bill.task_time_ms
     groups = []
     for (cluster, inside), its in items.items():
         waited, ran = sum(item.wall_ms for item in its), sum(item.task_time_ms for item in its)

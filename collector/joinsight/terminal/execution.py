@@ -21,8 +21,6 @@ from joinsight.verdict import Verdict, judge
 
 _ERROR_LENGTH = 500
 """Characters of an error that a terminal shows."""
-_LEAST_SHOWN = 0.05
-"""Share of a command's wall time from which on the plan of an execution without joins is shown."""
 
 
 def print_execution(
@@ -41,15 +39,15 @@ def print_execution(
 
 def print_nested(out: Console, stored: StoredPlan, *, metrics: bool = False) -> None:
     """Print the plans of the executions that this one started, with their shares of its wall time."""
-    whole = stored.bill.wall_ms
+    whole, drawn = stored.bill.wall_ms, set(map(id, stored.drawn))
     for each in stored.nested:
         e = each.execution
         waited = stored.waited.get(e["execution_id"], 0)
         share = f", {waited / whole:.1%} of the time" if waited and whole else ""
         took = "" if e["duration_ms"] is None else f" {duration_text(e['duration_ms'])}{share}:"
         out.print(Text(f"\nStarted execution {e['execution_id']},{took} {visible_line(query_title(e))}", "bold"))
-        if each.bill.joins or waited >= _LEAST_SHOWN * whole:
-            print_plan(out, each, None, metrics=metrics)
+        if id(each) in drawn:
+            print_plan(out, each, None, metrics=metrics, whole_ms=stored.whole_ms(each))
 
 
 def print_header(out: Console, stored: StoredPlan, verdict: Verdict | None = None) -> None:
@@ -87,8 +85,13 @@ def _print_verdict(out: Console, verdict: Verdict) -> None:
     print_text(out, Text(visible_line(verdict.next), "bold"))
 
 
-def print_plan(out: Console, stored: StoredPlan, number: int | None, *, metrics: bool = False) -> None:
-    """Print a plan version with AQE's decisions in it; for None, the final one with all decisions."""
+def print_plan(
+    out: Console, stored: StoredPlan, number: int | None, *, metrics: bool = False, whole_ms: float | None = None
+) -> None:
+    """Print a plan version with AQE's decisions in it; for None, the final one with all decisions.
+
+    `whole_ms`: see `plan_tree`.
+    """
     version = stored.version(number)
     if version is None:
         out.print("(No plan: the execution failed before Spark had one.)")
@@ -97,7 +100,7 @@ def print_plan(out: Console, stored: StoredPlan, number: int | None, *, metrics:
         kind = "the final plan" if version["is_final"] else "replaced by AQE; numbers are those at the end"
         after = decisions.moment(stored, version["planned_at"])
         out.print(Text(f"\nPlan {version['version']}, {after} after the start: {kind}", "bold"))
-    for line in tree.draw(stored, version, width=cut_at(out), metrics=metrics):
+    for line in tree.draw(stored, version, width=cut_at(out), metrics=metrics, whole_ms=whole_ms):
         out.print(line, soft_wrap=True)
     decided = list(decisions.lines(stored, number))
     if decided:
