@@ -129,7 +129,7 @@ def test_tasks_that_failed_are_the_cause_of_what_their_next_attempts_take() -> N
     slower = changed.with_stage(slower, structs.replace(changed.stage_of(slower, JOIN), failed_tasks=2))
     first = explain(*(replace(stored_plan(execution_rows(each)), slots=2) for each in (e, slower))).causes[0]
     assert first.code == "retry" and first.wall_ms == pytest.approx(4_000, rel=0.1)
-    assert first.evidence == ["stage 63 had failed tasks: 2, before 0"]
+    assert first.evidence == ["failed tasks of stage 63: 2, before 0"]
 
 
 def test_a_hot_key_is_skew_also_where_aqe_made_fewer_tasks_for_it() -> None:

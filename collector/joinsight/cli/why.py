@@ -70,7 +70,7 @@ def print_why(out: Console, found: Why) -> None:
     if found.is_normal:
         return
     out.print()
-    for cause in found.causes:
+    for cause in filter(lambda its: its.wall_ms, found.causes):
         amount = _amount(cause.wall_ms)
         evidence = "; ".join(cause.evidence)
         print_text(out, Text(f"{amount:>9}  {cause.code:<13}  {visible_line(evidence)}".rstrip()))

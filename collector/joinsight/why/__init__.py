@@ -200,7 +200,7 @@ def _text(why: Why) -> str:
     if why.is_normal:
         busy = [text for each in why.causes for text in each.evidence[:1]]
         return f"{why.b} took {amount} {how} than {why.a}: normal scatter, no cause. " + (
-            f"Its hosts were busier, as they are at times: {busy[0]}."
+            f"Its hosts were busier, which may be chance: {busy[0]}."
             if busy
             else f"Runs of this query differ by up to {duration_text(why.scatter_ms)} ({known})."
         )

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from joinsight.base.units import bytes_text, duration_text
 from joinsight.plan import operators
+from joinsight.present.cost import UNATTRIBUTED
 from joinsight.why.compared import Compared
 from joinsight.why.division import shares
 from joinsight.why.places import StageRun, follows_cpu
@@ -33,6 +34,8 @@ _UNEVEN = 1.2
 _DELAYED, _LEAST_DELAY_MS = 3.0, 500.0
 """How many times as long tasks must wait for the driver's scheduler, and how much longer a slot, for slots to be idle
 because of the driver."""
+_RESTS = {**UNATTRIBUTED, "retry": "repeated attempts of stages"}
+"""What each cause of time in which no first attempt ran is called."""
 _LEAST_REST_MS = 20
 _MOST_EVIDENCE = 4
 
@@ -197,17 +200,18 @@ class Amounts:
     def _retried(one: StageRun, other: StageRun) -> str:
         """What one of them repeated more often; empty if neither did, or if it also had other rows."""
         if one.repeated != other.repeated:
-            return f"stage {other.stage_id} had {other.repeated} repeated attempts, {one.repeated} before"
+            return f"repeated attempts of stage {other.stage_id}: {other.repeated}, before {one.repeated}"
         if one.failed != other.failed and ratio(one.handled, other.handled) < 1.5:
-            return f"stage {other.stage_id} had failed tasks: {other.failed}, before {one.failed}"
+            return f"failed tasks of stage {other.stage_id}: {other.failed}, before {one.failed}"
         return ""
 
     @staticmethod
     def _files(one: StageRun, other: StageRun) -> bool:
-        """Whether it read about as many rows from, or wrote to, a very different number of files."""
+        """Whether the one that took longer read about as many rows from, or wrote to, far more files."""
         files = files_of(one, other)
         rows = one.total("input_rows"), other.total("input_rows")
-        return min(files) > 0 and ratio(*files) >= _FILES_MOVED and ratio(*rows) < 1.5
+        is_same_way = (files[1] - files[0]) * (other.run_ms - one.run_ms) > 0
+        return min(files) > 0 and ratio(*files) >= _FILES_MOVED and ratio(*rows) < 1.5 and is_same_way
 
     @staticmethod
     def _tasks(one: StageRun, other: StageRun) -> bool:
@@ -250,8 +254,8 @@ class Amounts:
         first, last = self.both.a.rests, self.both.b.rests
         for cause in {*first, *last}:
             moved = last.get(cause, 0) - first.get(cause, 0)
-            text = f"{cause}: {duration_text(last.get(cause, 0))}, {duration_text(first.get(cause, 0))} before"
-            text = text if abs(moved) >= _LEAST_REST_MS else ""
+            took, before = (duration_text(its.get(cause, 0)) for its in (last, first))
+            text = f"{_RESTS.get(cause, cause)}: {took}, {before} before" if abs(moved) >= _LEAST_REST_MS else ""
             code = {"waiting": "slots", "commit": "commit", "nested": "nested", "retry": "retry"}.get(cause, "driver")
             if cause == "waiting" and self.both.is_retried:
                 code = "retry"  # for another executor

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from joinsight.base.units import bytes_text, duration_text
+from joinsight.plan import operators
 from joinsight.verdict.view import View
 from joinsight.why.places import RunPlaces, StageRun
 
@@ -78,7 +79,12 @@ def _cpu_per_row(one: StageRun, other: StageRun) -> str:
     each = [(its.parts["cpu"] + its.parts["python"]) / max(1, its.handled) * 1000 for its in (one, other)]
     if ratio(*each) < MOVED:
         return ""
-    return f"stage {other.stage_id} took {each[1]:,.1f} us of CPU and Python a row, {each[0]:,.1f} before"
+    scans = [{name.strip() for name in its.names if operators.of(name).kind == "scan"} for its in (one, other)]
+    read = f"; it has {', '.join(sorted(scans[1]))} in place of {', '.join(sorted(scans[0]))}"
+    return (
+        f"stage {other.stage_id} took {each[1]:,.1f} us of CPU and Python a row, {each[0]:,.1f} before"
+        f"{read if all(scans) and scans[0] != scans[1] else ''}"
+    )
 
 
 def _memory(one: StageRun, other: StageRun) -> str:
