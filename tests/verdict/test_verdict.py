@@ -56,6 +56,7 @@ EXPECTED = {
     "gz": ("scan", "Scan csv "),
     "small-files": ("small_files", "Scan parquet "),
     "merge-hint": ("shuffle", "SortMergeJoin"),  # the hint MERGE, where Spark would have broadcast the side
+    "repartitioned": ("shuffle", "Exchange"),  # for nothing: its rows are shuffled again, by a key
     # Comet: its operators run in one native call, and measure their times themselves
     "comet-regex": ("compute", "CometFilter"),
     "comet-sort": ("compute", "CometSort"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from joinsight.base.units import bytes_text, duration_text
 from joinsight.plan import operators
@@ -11,7 +11,7 @@ from joinsight.plan.graph import Node
 from joinsight.plan.texts import join_text
 from joinsight.verdict import names
 from joinsight.verdict.cause import BESIDE_SKEW, MB, Cause, rows_text, stage_of
-from joinsight.verdict.tasks import skewed_stages
+from joinsight.verdict.tasks import imbalance, skewed_stages
 from joinsight.verdict.view import View
 
 _MOST_ROWS = 0.5
@@ -25,15 +25,21 @@ def exchanges(view: View) -> Iterator[Cause]:
     """Shuffles and broadcasts: their bytes, writing, sending, waiting."""
     for node in view.of_kind("shuffle"):
         written = view.facts.total(node, "shuffle bytes written") or 0
+        is_needless = _is_needless(view, node)
         yield Cause(
             "shuffle",
             view.wall_of((node.id,)),
             (node.id,),
-            f"{names.operator(view, node.id)} wrote and read {bytes_text(written)}",
-            "Shuffle less: filter, project and aggregate before it, broadcast the smaller side of the join, or store"
-            " the data bucketed by the key.",
-            {"bytes_written": written, "rows": view.rows(node.id) or 0},
+            f"{names.operator(view, node.id)} wrote and read {bytes_text(written)}"
+            + (", which nothing after it needs" if is_needless else ""),
+            "Remove this repartition, unless it evens out partitions of very different sizes."
+            if is_needless
+            else "Shuffle less: filter, project and aggregate before it, broadcast the smaller side of the join, or"
+            " store the data bucketed by the key.",
+            {"bytes_written": written, "rows": view.rows(node.id) or 0, "is_needless": int(is_needless)},
             stage_of(view, node.id),
+            is_place=not is_needless,
+            certainty=BESIDE_SKEW if is_needless and _is_read_unevenly(view, node) else 1.0,
         )
     for node in view.of_kind("broadcast"):
         size = view.facts.total(node, "data size") or 0
@@ -51,6 +57,36 @@ def exchanges(view: View) -> Iterator[Cause]:
             {"bytes": size, "rows": rows, **{f"{name}_ms": ms for name, ms in times.items()}},
             seen_ms=_made_for(view, node.id) if _only_sends(view, node) else 0,
         )
+
+
+def _is_needless(view: View, shuffle: Node) -> bool:
+    """Whether a query asks for a repartition that spreads no work, and whose rows are then shuffled once more."""
+    if "REPARTITION_BY" not in shuffle.simple:
+        return False
+    before = min((ran.tasks for ran in view.ran if ran.stage_id in _stages(view, shuffle, "map_stages")), default=0)
+    after = [view.facts.nodes[i] for i in view.above(shuffle.id)]
+    is_shuffled = any(operators.of(node.name).kind == "shuffle" for node in after)
+    return before >= (view.slots or 2) and is_shuffled and not any(_makes_use(node, shuffle) for node in after)
+
+
+def _stages(view: View, shuffle: Node, which: str) -> Sequence[int]:
+    return next((row[which] or () for row in view.stored.shuffles if row["node_id"] == shuffle.id), ())
+
+
+def _makes_use(node: Node, shuffle: Node) -> bool:
+    """Whether an operator depends on how the rows of a repartition before it are distributed."""
+    kind = operators.of(node.name).kind
+    if kind in ("write", "cached_scan"):
+        return True
+    is_keyed = kind in ("join", "aggregate") or "Window" in node.name
+    return "hashpartitioning" in shuffle.simple and (
+        operators.is_python(node.name) or (is_keyed and "partial_" not in node.simple)
+    )
+
+
+def _is_read_unevenly(view: View, shuffle: Node) -> bool:
+    stages = _stages(view, shuffle, "reduce_stages")
+    return any(cause.stage_id in stages for cause in imbalance(view))
 
 
 def small_sides(view: View) -> Iterator[Cause]:
