@@ -293,7 +293,7 @@ def test_a_skew_is_red_where_it_is_a_finding() -> None:
     plain, run = stored(recordings()["skewed"])
     page = execution_page(plain, run)
     assert "7.8×" in page and "large" not in page.split("</style>")[1]
-    assert re.search(r"No findings: \d+ checks; the nearest is [\w ]+ with \d+ % of 596 ms\.", page)
+    assert re.search(r"No findings in \d+ checks. The nearest is [\w ]+, \d+ % of 596 ms\.", page)
 
 
 def test_what_is_not_there_is_said() -> None:

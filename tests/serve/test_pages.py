@@ -303,7 +303,7 @@ def test_the_home_page_says_what_happened(engine: Engine) -> None:
         ]
     )
     home = get(engine, "/").text
-    assert "3 times, last" in home and "java.lang.Exception: no 0 at here" in home
+    assert "3 times, last" in home and "java.lang.Exception: no 0<" in home
     assert "Not enough runs to compare (3 of 8 so far): a query needs 3 successful runs since " in home
     assert 'aria-label="Query time, last 5 runs:' in home
     assert '<option value="home/&lt;hourly&gt;">' in home

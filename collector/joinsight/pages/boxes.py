@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from joinsight.base.units import duration_text, percent_text
 from joinsight.plan import operators, texts
-from joinsight.present.tree import TreeNode, clean
+from joinsight.present.tree import TreeNode, clean, file_source
 
 WIDTH = 256
 """Width of every box, in CSS pixels."""
@@ -21,6 +22,7 @@ _WALL_CHARACTERS = 10  # that the share of the wall time takes from the text on 
 _LEAST_SHARE = 0.005
 _MIN_VISIBLE = 1.28  # CSS pixels
 
+_AGGREGATE = re.compile(r"\(keys=\[(?P<keys>.*)\], functions=\[(?P<functions>.*)\]\)", re.DOTALL)
 _BROADCAST_MODES = {
     "HashedRelationBroadcastMode": "for a hash join",
     "IdentityBroadcastMode": "for a nested-loop join",
@@ -112,7 +114,7 @@ def box_of(node: TreeNode) -> Box:
         _HEAD + _LINE * (bool(text or wall) + bool(figures or node.read)) + _SPREAD * (node.read is not None) + _FOOT
     )
     title = _cut(title, _NAME_CHARACTERS - _TIME_CHARACTERS * (node.time_ms is not None))
-    text = _cut(text, _TEXT_CHARACTERS - _WALL_CHARACTERS * bool(wall))
+    text = _cut_parts(text, _TEXT_CHARACTERS - _WALL_CHARACTERS * bool(wall))
     return Box(f"n{node.id}", node, title, text, figures, height, wall)
 
 
@@ -162,10 +164,15 @@ def _name_and_text(node: TreeNode) -> tuple[str, str]:
         return short, node.cached
     text = node.text
     if operators.is_scan(name):
-        text = text.removeprefix("File")
+        text = text.removeprefix("File").partition(" Batched: ")[0]
         if text.startswith(short):  # Scan parquet db.sales: the table goes with the columns
             short = " ".join(short.split()[:2])
-    return short, text.removeprefix(short).strip()
+        source, columns = file_source(name, simple), text.removeprefix(short).strip()
+        return short, f"{source} {columns}".strip()
+    text = text.removeprefix(short).strip()
+    if match := _AGGREGATE.fullmatch(text):
+        text = " · ".join(filter(None, (match["keys"] and f"by {match['keys']}", match["functions"])))
+    return short.removeprefix("Execute ").removesuffix("Command"), text
 
 
 def short_number(value: int) -> str:
@@ -178,6 +185,11 @@ def short_number(value: int) -> str:
 
 def _size(node: TreeNode) -> str:
     return f"{node.size} {node.bytes_are}".strip()
+
+
+def _cut_parts(text: str, characters: int) -> str:
+    """Without the last of the parts between dots, if they do not fit."""
+    return text if len(text) <= characters else text[:characters].rpartition(" · ")[0] or _cut(text, characters)
 
 
 def _cut(text: str, characters: int) -> str:

@@ -35,6 +35,7 @@ def docs_page(name: str) -> str:
         if opening.type == "heading_open":
             opening.attrSet("id", anchor_of(inside.content))
     html = markdown.renderer.render(tokens, markdown.options, {})  # without HTML of the source
+    html = html.replace("<th></th>", "<td></td>")
     for scrolls in ("pre", "table"):
         html = html.replace(f"<{scrolls}>", f'<{scrolls} tabindex="0">')
     text = Markup(html)

@@ -26,6 +26,8 @@ MARGIN = 14
 _LABEL_HEIGHT = 19
 _LEAST_SHARE = 0.01
 """The share of the time from which on operators that cannot be told apart get a frame."""
+_MOST_BESIDE = 20
+"""Characters that fit next to an edge's label."""
 _FAR = 560  # CSS pixels: a root further to the right is outside the initial view
 _READABLE = 1_800  # CSS pixels: a wider drawing could not be read when it is fitted to a page
 INDENT = 24
@@ -62,6 +64,11 @@ class Frame:
     """Whether it is around whole codegen stages."""
     is_hot: bool = False
     """Whether its operators took much of the time."""
+
+    @property
+    def is_wide(self) -> bool:
+        """Whether its label would reach the label of the edge above it."""
+        return len(self.label) > _MOST_BESIDE
 
 
 @dataclass(frozen=True, slots=True)

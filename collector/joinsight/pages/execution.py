@@ -38,6 +38,8 @@ MAX_DRAWN = 10_000
 REFRESH_SECONDS = 10
 """How often the page of a running execution loads itself again: listeners report as often."""
 _MOST_WAITS = 6
+_LEAST_WAIT = 0.005
+"""The share of the time from which on a wait is listed."""
 _LAST_PLAN = {"running": "latest", "lost": "last known"}
 
 
@@ -230,6 +232,8 @@ def _waits(stored: StoredPlan, bill: Bill) -> list[Wait]:
     whole = bill.wall_ms or bill.task_time_ms
     for its, item in stored.command_items[:_MOST_WAITS]:
         ms = item.wall_ms if bill.wall_ms else item.task_time_ms
+        if ms < _LEAST_WAIT * whole:
+            continue
         if ms and its is not stored:
             text = f"execution {its.execution['execution_id']}: {Labels(its).item(item)}"
             waits.append(Wait(text, None, None, duration_text(ms), percent_text(ms / whole)))

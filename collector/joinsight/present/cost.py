@@ -10,7 +10,7 @@ from joinsight.base.units import duration_text
 from joinsight.plan import operators
 from joinsight.plan.outline import shortened
 from joinsight.present.task_time import works
-from joinsight.present.tree import clean
+from joinsight.present.tree import clean, operator_name
 from joinsight.timing.cost import Item
 
 _LONGEST = 90
@@ -75,11 +75,13 @@ class Labels:
         """The operator with its arguments; scans and broadcasts without, as theirs say little."""
         node = self._nodes[node_id]
         is_named = operators.is_scan(node.name) or operators.is_broadcast(node.name)
-        return shortened(clean(node.name if is_named else node.simple) or node.name, _LONGEST)
+        text = operator_name(node.name, node.simple) if is_named else clean(node.simple)
+        return shortened(text or node.name, _LONGEST)
 
     def name(self, node_id: int) -> str:
         """Its name."""
-        return clean(self._nodes[node_id].name)
+        node = self._nodes[node_id]
+        return operator_name(node.name, node.simple)
 
     def is_shuffle(self, node_id: int) -> bool:
         """Whether it is one."""

@@ -57,7 +57,7 @@ def none_found(stored: StoredPlan) -> str:
         early = sum(each.while_running for each in HEURISTICS)
         return f"No findings so far: {early} checks. {len(HEURISTICS) - early} more follow when the query has ended."
     nearest = _nearest(stored)
-    return f"No findings: {len(HEURISTICS)} checks{f'; the nearest is {nearest}' if nearest else ''}."
+    return f"No findings in {len(HEURISTICS)} checks.{f' The nearest is {nearest}.' if nearest else ''}"
 
 
 def checked(executions: int, most: int, longest: StoredPlan | None) -> str:
@@ -74,11 +74,12 @@ def checked(executions: int, most: int, longest: StoredPlan | None) -> str:
 
 
 def _nearest(stored: StoredPlan) -> str:
-    """``few tasks with 12 % of 4.1 s``; empty if nothing is."""
+    """``few tasks, 12 % of 4.1 s``; empty if nothing is."""
     view = View(stored)
-    why = [each for each in causes(view) if not each.only_says_where]
+    of_all = [view, *map(View, stored.nested)]
+    why = [each for its in of_all for each in causes(its) if not each.only_says_where and each.code != "nested"]
     nearest = max(why, key=lambda each: each.wall_ms, default=None)
     if nearest is None or not view.wall_ms or nearest.wall_ms <= 0:
         return ""
     share = percent_text(min(1.0, nearest.wall_ms / view.wall_ms))
-    return f"{nearest.code.replace('_', ' ')} with {share} of {duration_text(view.wall_ms)}"
+    return f"{nearest.code.replace('_', ' ')}, {share} of {duration_text(view.wall_ms)}"

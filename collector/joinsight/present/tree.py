@@ -15,7 +15,9 @@ from joinsight.base.units import bytes_text, duration_text, percent_text, ratio_
 from joinsight.contract.document import Accumulator
 from joinsight.findings.causes import SKEWED_SHUFFLE
 from joinsight.plan import operators
+from joinsight.plan.graph import Node
 from joinsight.plan.operators import FILES_SIZE, ROWS_READ, WRITE_TIME, Operator
+from joinsight.plan.outline import source_name
 from joinsight.plan.texts import without_ids
 from joinsight.present import caches
 from joinsight.tables import Row
@@ -331,6 +333,18 @@ def _skew_known(plan: StoredPlan) -> dict[int, int]:
 def skewed_nodes(findings: Iterable[Row]) -> set[int]:
     """The nodes whose skew is a finding, and so is highlighted: by the thresholds of the collector that computed it."""
     return {row["node_id"] for row in findings if row["finding"] == SKEWED_SHUFFLE}
+
+
+def operator_name(name: str, simple: str) -> str:
+    """Spark's name; that of a scan of files with what people call these: ``Scan parquet orders``."""
+    source = file_source(name, simple)
+    return f"{clean(name)} {source}" if source else clean(name)
+
+
+def file_source(name: str, simple: str) -> str:
+    """What people call the files that an operator scans; empty for other operators, and where it has a table."""
+    source = source_name(Node(0, name, simple)) if operators.is_scan(name) and "Location: " in simple else ""
+    return "" if source.endswith(" files") or source in name else source
 
 
 def clean(text: str) -> str:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from itertools import pairwise
+from itertools import compress, pairwise
 from statistics import median
 from typing import Any
 
 from sqlalchemy import Connection, select, text, true, tuple_
 
 from joinsight.queries.filters import Filters
+from joinsight.queries.reading import complete_titles, read_rows
 from joinsight.queries.trends import WINDOW
 from joinsight.tables import EXECUTION_KEY, Row, execution, is_part
 
@@ -20,7 +21,7 @@ _BATCHES = 40
 """Executions of a stream's last micro-batches that are read: an outer and an inner one each."""
 _GROUP = text(
     "job_name, query_shape, count(*) AS executions, sum(duration_ms) AS duration_ms,"
-    " sum(task_time_ms) AS task_time_ms, count(*) FILTER (WHERE state IN ('failed', 'lost')) AS failed,"
+    " nullif(sum(task_time_ms), 0) AS task_time_ms, count(*) FILTER (WHERE state IN ('failed', 'lost')) AS failed,"
     " count(DISTINCT plan_fingerprint) AS plans, max(started_at) AS last_at"
 )
 _BY_TIME = text("sum(duration_ms) DESC NULLS LAST, job_name, query_shape")
@@ -62,13 +63,16 @@ def read_query_groups(connection: Connection, since: datetime, filters: Filters)
     ran = ran.where(*filters.of_execution(execution)).group_by(c.job_name, c.query_shape)
     groups = ran.order_by(_BY_TIME).limit(filters.limit).subquery("ran")
     e = execution.alias("e")
-    last = select(e.c.title, e.c.called_from, e.c.duration_ms.label("last_ms"), e.c.state).where(
+    key = [e.c[name] for name in EXECUTION_KEY]
+    last = select(*key, e.c.title, e.c.called_from, e.c.duration_ms.label("last_ms"), e.c.state).where(
         text("e.query_shape = ran.query_shape AND e.started_at = ran.last_at AND e.job_name = ran.job_name")
     )
     its = last.limit(1).correlate(groups).lateral("its")
     statement = select(text("ran.*, its.*")).select_from(groups.join(its, true()))
     statement = statement.order_by(text("ran.duration_ms DESC NULLS LAST, ran.job_name, ran.query_shape"))
-    return [dict(row) for row in connection.execute(statement).mappings()]
+    rows = read_rows(connection, statement)
+    complete_titles(connection, rows)
+    return rows
 
 
 def matching(connection: Connection, rows: Sequence[Row], filters: Filters) -> list[Row]:
@@ -121,15 +125,17 @@ def read_pace(connection: Connection, stream: Row, since: datetime) -> Pace:
     batches = [row for row in rows if row["is_batch"]]
     starts = [row["started_at"] for row in batches]
     gaps = [(b - a) / timedelta(milliseconds=1) for a, b in pairwise(starts)]
-    took = [row["duration_ms"] for row in batches if row["duration_ms"] is not None and row["state"] == "succeeded"]
-    read = _rows_of(rows, batches)
+    is_done = [row["duration_ms"] is not None and row["state"] == "succeeded" for row in batches]
+    took = [row["duration_ms"] for row in compress(batches, is_done)]
+    read = _rows_of(rows, batches)  # each what arrived since the start of the one before
+    done = list(compress(read, is_done))
     span_ms, busy_ms = sum(gaps), sum(took)
     return Pace(
         len(batches),
         median(gaps) if gaps else None,
         median(took) if took else None,
-        1000 * sum(read[:-1]) / span_ms if span_ms and any(read) else None,
-        1000 * sum(read) / busy_ms if busy_ms and any(read) else None,
+        1000 * sum(read[1:]) / span_ms if span_ms and any(read) else None,
+        1000 * sum(done) / busy_ms if busy_ms and any(done) else None,
         _plan_changed([row for row in rows if not row["is_outer"]]),
     )
 

@@ -91,8 +91,7 @@ def read_list(connection: Connection, name: str, filters: Filters, sort: str) ->
     A finding has the title as `query_title`. `finding_groups`: see `read_finding_groups`.
     """
     rows = read_rows(connection, _list(connection, name, filters, sort))
-    if name == "queries":
-        complete_titles(connection, rows)
+    complete_titles(connection, rows)
     return rows
 
 

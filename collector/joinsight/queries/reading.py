@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from itertools import takewhile
 from typing import Any
 
-from sqlalchemy import Connection, Select, Table, select, text, tuple_
+from sqlalchemy import Connection, Select, Table, func, select, text, tuple_
 
 from joinsight.analysis.comparison import Run
 from joinsight.analysis.stored import StoredPlan, uses_of
@@ -52,30 +52,33 @@ _NONE_WITH_WORK = "No stored execution did work of its own. `joinsight queries -
 
 
 def complete_titles(connection: Connection, rows: Iterable[Row]) -> None:
-    """Add to titles of commands of which Spark prints only the name, ``save as table``, what they ran the longest."""
-    bare = {
-        (row["application_id"], row["attempt_id"], row["execution_id"]): row
-        for row in rows
-        if row["nested"]
-        and not row["jobs"]
-        and is_bare_command(row["title"])
-        and row["title"] not in row["description"]
-    }
+    """Add to titles of commands of which Spark prints only the name, ``save as table``, what they ran the longest.
+
+    Rows have the key of an execution, and its title as `query_title`, or else as `title`.
+    """
+    bare: dict[tuple[Any, ...], list[tuple[Row, str]]] = defaultdict(list)
+    for row in rows:
+        name = "query_title" if "query_title" in row else "title"
+        if is_bare_command(row[name]):
+            bare[tuple(row[each] for each in EXECUTION_KEY)].append((row, name))
     if not bare:
         return
-    c = execution.c
-    key = (c.application_id, c.attempt_id, c.root_execution_id)
-    first, last = (pick(row["started_at"] for row in bare.values()) for pick in (min, max))
+    root, part = execution.alias("root"), execution.alias("part")
+    key = tuple(root.c[name] for name in EXECUTION_KEY)
+    is_its = [part.c[name] == root.c[name] for name in ("application_id", "attempt_id")]
+    is_its += [part.c.root_execution_id == root.c.execution_id]
     longest = (
-        select(*key, c.title)
-        .prefix_with(text("DISTINCT ON (application_id, attempt_id, root_execution_id)"))
-        .where(tuple_(*key).in_(list(bare)), c.started_at.between(first, last + _LONGEST_COMMAND))
-        .where(c.jobs > 0, c.title.is_not(None))
-        .order_by(*key, c.duration_ms.desc().nulls_last(), c.execution_id)
+        select(*key, part.c.title)
+        .prefix_with(text(f"DISTINCT ON ({', '.join(f'root.{name}' for name in EXECUTION_KEY)})"))
+        .where(tuple_(*key).in_(list(bare)), root.c.nested > 0, root.c.jobs == 0)
+        .where(func.strpos(root.c.description, root.c.title) == 0)
+        .where(*is_its, part.c.jobs > 0, part.c.title.is_not(None))
+        .where(part.c.started_at.between(root.c.started_at, root.c.started_at + _LONGEST_COMMAND))
+        .order_by(*key, part.c.duration_ms.desc().nulls_last(), part.c.execution_id)
     )
     for *its, title in connection.execute(longest):
-        row = bare[tuple(its)]
-        row["title"] = title_of_command(row["title"], title)
+        for row, name in bare[tuple(its)]:
+            row[name] = title_of_command(row[name], title)
 
 
 def is_empty(connection: Connection) -> bool:

@@ -7,7 +7,7 @@ from datetime import datetime
 
 from sqlalchemy import Connection, func, select, text
 
-from joinsight.queries.reading import read_rows
+from joinsight.queries.reading import complete_titles, read_rows
 from joinsight.tables import DURATION, EXECUTION_KEY, Row, alarm, execution, forecast, owner
 from joinsight.tables.views import v_regressions
 
@@ -38,7 +38,9 @@ def read_regressions(
     )
     values = {**thresholds, "since": since, "job": job, "shape": shape, "kind": kind, "limit": limit}
     suspected = [dict(row) for row in connection.execute(regressions, values).mappings()]
-    return _with_certain(suspected, read_alarms(connection, job=job, shape=shape), kind)[:limit]
+    found = _with_certain(suspected, read_alarms(connection, job=job, shape=shape), kind)[:limit]
+    complete_titles(connection, found)
+    return found
 
 
 def read_alarms(connection: Connection, *, job: str | None = None, shape: str | None = None) -> list[Row]:

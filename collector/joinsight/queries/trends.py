@@ -10,6 +10,7 @@ from typing import Any
 from sqlalchemy import Connection, select, text
 
 from joinsight.queries.filters import Filters
+from joinsight.queries.reading import complete_titles
 from joinsight.tables import EXECUTION_KEY, IS_PART, Row, execution
 
 MAX_JOBS = 1_000
@@ -95,7 +96,9 @@ def _trend(job: Row, newest_first: Sequence[Row]) -> Trend:
 def read_failures(connection: Connection, since: datetime, limit: int, job: str | None = None) -> list[Row]:
     """Queries that failed or were lost since then: how often, and the last one of each; the latest first."""
     values = {"since": since, "limit": limit, "job": job}
-    return [dict(row) for row in connection.execute(_FAILED, values).mappings()]
+    rows = [dict(row) for row in connection.execute(_FAILED, values).mappings()]
+    complete_titles(connection, rows)
+    return rows
 
 
 _JOBS_OF_A_QUERY = text(
@@ -122,7 +125,9 @@ def read_jobs_of_query(connection: Connection, shape: str) -> list[Row]:
 def read_runs(connection: Connection, shape: str, job: str, until: datetime, limit: int) -> list[Row]:
     """The last runs of a query in a job until then, the newest first; each with its Spark version and settings."""
     values = {"shape": shape, "job": job, "until": until, "limit": limit}
-    return [dict(row) for row in connection.execute(_RUNS, values).mappings()]
+    rows = [dict(row) for row in connection.execute(_RUNS, values).mappings()]
+    complete_titles(connection, rows)
+    return rows
 
 
 def read_usual(connection: Connection, run: Row, since: datetime) -> Row | None:

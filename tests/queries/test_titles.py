@@ -1,0 +1,38 @@
+"""A command of which Spark prints only the name has in its title what it ran, wherever it is listed."""
+
+from __future__ import annotations
+
+from datetime import datetime, timezone
+
+from sqlalchemy import Engine
+from tests.documents import STARTED_AT_MS, planned
+from tests.store.test_hidden import jobs, ran
+
+from joinsight.contract.document import Nested
+from joinsight.queries import browse, trends
+from joinsight.queries.filters import Filters
+from joinsight.queries.lists import read_queries
+from joinsight.store.writer import Writer
+
+NOW = datetime.fromtimestamp(STARTED_AT_MS / 1000 + 60, timezone.utc)
+TITLE = "save as table: sales by item"
+
+
+def test_titles_of_commands_are_completed(engine: Engine) -> None:
+    """By the longest execution that it started, on all lists; a description that the job set stays."""
+    nested = [Nested(n, STARTED_AT_MS) for n in (2, 3)]
+    command = planned(
+        "Execute SaveAsV1TableCommand", execution_id=1, nested=nested, description="saveAsTable at sales.scala:5"
+    )
+    short = ran(2, 300, description="list files", root_execution_id=1, jobs=jobs())
+    long = ran(3, 400, description="sales by item", root_execution_id=1, jobs=jobs())
+    described = planned("Execute SaveAsV1TableCommand", execution_id=4, description="save as table", nested=nested)
+    Writer(engine).write([command, short, long, described])
+    with engine.connect() as connection:
+        rows = read_queries(connection, Filters(), "recent")
+        assert {row["execution_id"]: row["title"] for row in rows} == {1: TITLE, 4: "save as table"}
+        groups = browse.read_query_groups(connection, datetime(2020, 1, 1, tzinfo=timezone.utc), Filters())
+        assert {(row["title"], row["task_time_ms"]) for row in groups} == {(TITLE, None), ("save as table", None)}
+        shape = next(row["query_shape"] for row in rows if row["execution_id"] == 1)
+        [run] = trends.read_runs(connection, shape, rows[0]["job_name"], NOW, 10)
+        assert run["title"] == TITLE
