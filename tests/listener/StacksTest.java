@@ -5,6 +5,7 @@ import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Collections;
 import java.util.List;
+import java.util.Objects;
 
 /** What stacks of tasks, from the innermost frame outwards, are counted as; after stacks of Spark 4.3. */
 public final class StacksTest {
@@ -75,6 +76,9 @@ public final class StacksTest {
         comet + "util.Utils$.$anonfun$serializeBatches$2", SQL + "SparkPlan.x");
     check("other", "java.util.ArrayList.add");
     check("other", SQL + "UnsafeExternalRowSorter.sort");
+    check(null, SQL + "ShuffledRowRDD.x", "org.apache.spark.serializer.JavaSerializerInstance.deserialize");
+    check(null, "java.lang.Object.wait", "org.apache.spark.broadcast.Broadcast.value");
+    check("shuffle_write +serialization", "org.apache.spark.serializer.KryoSerializationStream.x", WRITER);
     work();
     limit();
     ends();
@@ -163,7 +167,7 @@ public final class StacksTest {
     stack.add(frame(TASK));
     stack.addAll(Collections.nCopies(3, frame("java.lang.Thread.run")));
     String key = new Stacks().key(stack.toArray(new StackTraceElement[0]), 100, false);
-    Check.check(expected.equals(key), key + " instead of " + expected + " for " + Arrays.toString(frames));
+    Check.check(Objects.equals(expected, key), key + " instead of " + expected + " for " + Arrays.toString(frames));
   }
 
   private static StackTraceElement frame(String name) {

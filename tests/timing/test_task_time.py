@@ -334,6 +334,28 @@ def test_native_times_without_samples() -> None:
     assert of_operators(spent(NATIVE, {}, 1_000)) == measured | {"": 700}
 
 
+def test_stages_that_ended_before_a_sample() -> None:
+    """Where others are sampled, starting a call is part of its operators in these, too."""
+    stages = [
+        Stage(number, 0, "", tasks=1, state="succeeded", samples=samples, run_time_ms=1_000)
+        for number, samples in ((7, {}), (8, {"other": 1}))
+    ]
+    rows = stored_rows(planned(NATIVE, stages=stages))["task_time"]
+    assert {(row["part"], row["task_time_ms"]) for row in rows if row["stage_id"] == 7} == {
+        *(("shuffle_write", 100), ("sort", 600), ("operator", 200), ("scan", 100))
+    }
+
+
+def test_native_reads_of_several_shuffles() -> None:
+    """No stack tells which of them is read; what each measured does."""
+    reads = "CometExchange | hashpartitioning({}, 4) | decoding and decompression time:nsTiming={}0000000"
+    join = "CometSortMergeJoin | [k#1], [j#2], Inner | Total time for joining:nsTiming=20000000"
+    drawing = f"\n{join}\n  {reads.format('k#1', 3)}\n  {reads.format('j#2', 1)}\n"
+    rows = spent(drawing, {"native": 1, "shuffle_read +io": 1})
+    assert sorted(row["task_time_ms"] for row in rows) == [12, 38, 50]
+    assert {(row["part"], bool(row["node"])) for row in rows} == {("operator", True), ("shuffle_read", True)}
+
+
 def test_native_operators_that_measure_no_time() -> None:
     """What the others of a call leave is theirs or any other's: it is no operator's."""
     drawing = NATIVE.replace("CometFilter", "CometExpand").replace("(k#1 > 5) | total time", "[] | no time")

@@ -11,7 +11,7 @@ from math import inf
 from joinsight.analysis.followed import not_followed
 from joinsight.analysis.replay import Recording
 from joinsight.analysis.rows import NO_NODE, Rows
-from joinsight.analysis.table_formats import reads_log
+from joinsight.analysis.table_formats import reads_of
 from joinsight.base.errors import NotFound
 from joinsight.base.severity import worst_first
 from joinsight.contract.accepted_advice import AcceptedAdvice
@@ -114,11 +114,10 @@ class StoredPlan:
         waited = self._waits[1][nested.execution["execution_id"]]
         return self.bill.wall_ms * nested.bill.wall_ms / waited if waited else inf
 
-    @property
-    def log_ms(self) -> tuple[int, int]:
-        """How long Delta's log was read before it began, and how long it waited for that itself."""
-        within = (each.execution for each in self.nested if reads_log(each.execution["description"]))
-        before = (row["duration_ms"] or 0 for row in self.before if reads_log(row["description"]))
+    def own_reads_ms(self, what: str) -> tuple[int, int]:
+        """How long a table format read something of its own (see `reads_of`) before it began, and while it waited."""
+        within = (each.execution for each in self.nested if reads_of(each.execution) == what)
+        before = (row["duration_ms"] or 0 for row in self.before if reads_of(row) == what)
         return sum(before), sum(self._waits[1][row["execution_id"]] for row in within)
 
     @cached_property

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from joinsight.analysis.stored import StoredPlan
+from joinsight.analysis.table_formats import FORMATS
 from joinsight.base.units import duration_text
 from joinsight.plan import operators
 from joinsight.present.tree import clean
@@ -14,12 +15,15 @@ _MOST = 6
 _NOT_COUNTED = ("codegen", "adapter", "query_stage", "shuffle_read", "reused_exchange", "reused_subquery", "subquery")
 
 
-def log_text(stored: StoredPlan) -> str:
-    """``Delta's log: 1.3 s before the query, 812 ms in it``; empty if it was not read."""
-    before, within = stored.log_ms
-    parts = [f"{duration_text(before)} before the query"] if before else []
-    parts += [f"{duration_text(within)} in it"] if within else []
-    return f"Delta's log: {', '.join(parts)}" if parts else ""
+def own_reads_text(stored: StoredPlan) -> str:
+    """``Delta's log: 1.3 s before the query, 812 ms in it``; empty if no table format read anything for itself."""
+    found = []
+    for what in FORMATS:
+        before, within = stored.own_reads_ms(what)
+        parts = [f"{duration_text(before)} before the query"] if before else []
+        parts += [f"{duration_text(within)} in it"] if within else []
+        found += [f"{what}: {', '.join(parts)}"] if parts else []
+    return "; ".join(found)
 
 
 def engine_text(stored: StoredPlan) -> str:

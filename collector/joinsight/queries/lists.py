@@ -25,7 +25,7 @@ from sqlalchemy import (
 )
 
 from joinsight.analysis.stored import StoredPlan
-from joinsight.analysis.table_formats import READS_LOG
+from joinsight.analysis.table_formats import READS_INDEX, READS_LOG
 from joinsight.queries.filters import FILTERS, SORTS, Filters, Of, Sort
 from joinsight.queries.reading import Key, complete_titles, find_execution, read_plan, read_rows
 from joinsight.tables import (
@@ -173,10 +173,10 @@ def _queries(filters: Filters, sort: str, cursor: Cursor | None = None) -> Selec
 
 
 def _is_asked_for(executions: FromClause) -> ColumnElement[bool]:
-    """Whether it has work that a user asked for: no other execution started it, nor Delta Lake to read its log."""
+    """Whether it has work that a user asked for: no other execution started it, nor a table format."""
     c = executions.c
-    of_delta = c.description.regexp_match(READS_LOG) & (c.state == "succeeded")
-    return has_work(executions) & ~is_part(executions) & ~of_delta
+    of_format = c.description.regexp_match(READS_LOG) | c.call_site.regexp_match(READS_INDEX)
+    return has_work(executions) & ~is_part(executions) & ~(of_format & (c.state == "succeeded"))
 
 
 def _shows_parts(filters: Filters, sort: str) -> bool:

@@ -14,7 +14,7 @@ from sqlalchemy import Connection, Select, Table, func, select, text, tuple_
 
 from joinsight.analysis.comparison import Run
 from joinsight.analysis.stored import StoredPlan, uses_of
-from joinsight.analysis.table_formats import reads_log
+from joinsight.analysis.table_formats import reads_of
 from joinsight.analysis.title import is_bare_command, title_of_command
 from joinsight.base.errors import ConfigurationError, NotFound
 from joinsight.base.severity import worst_first
@@ -140,7 +140,7 @@ def read_plan(connection: Connection, key: Key) -> StoredPlan:
 
 
 def _read_before(connection: Connection, row: Row) -> list[Row]:
-    """What was run for an execution before it began: by Delta Lake, or as a part of its planning."""
+    """What was run for an execution before it began: by a table format, or as a part of its planning."""
     if row["root_execution_id"] != row["execution_id"]:
         return []
     c = execution.c
@@ -148,12 +148,12 @@ def _read_before(connection: Connection, row: Row) -> list[Row]:
     number = row["execution_id"]
     near = c.execution_id.between(number - _BEFORE, min(number + _BEFORE, MAX_LONG)) & (c.execution_id != number)
     earlier = (c.started_at < row["started_at"]) & (c.started_at >= row["started_at"] - _LONGEST_PLANNING)
-    columns = [c[name] for name in (*EXECUTION_KEY, "root_execution_id", "duration_ms", "description", "state")]
+    columns = [c[name] for name in (*EXECUTION_KEY, "root_execution_id", "duration_ms", "description", "call_site")]
     statement = select(*columns).where(*same, near, earlier).order_by(c.started_at.desc(), c.execution_id.desc())
     rows = read_rows(connection, statement)
     parts = [each for each in rows if each["root_execution_id"] == number]
     others = (each for each in rows if each["root_execution_id"] == each["execution_id"])
-    return [*parts, *takewhile(lambda each: reads_log(each["description"]), others)]
+    return [*parts, *takewhile(reads_of, others)]
 
 
 def _read_plan(connection: Connection, key: Key) -> StoredPlan:

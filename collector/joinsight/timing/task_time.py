@@ -138,6 +138,7 @@ def task_times(facts: PlanMetrics, stages: Iterable[Stage]) -> Iterator[Spent]:
     attempts = Counter(stage.id for stage in stages)
     measured, native = _by_metrics(facts), _natively(facts, stages, attempts)
     places = _Places(facts)
+    is_sampled = any(any(stage.samples.values()) for stage in stages)
     for stage in stages:
         if stage.state in NOT_RUN or not stage.run_time_ms:
             if stage.state == "running" and any(stage.samples.values()):
@@ -147,7 +148,7 @@ def task_times(facts: PlanMetrics, stages: Iterable[Stage]) -> Iterator[Spent]:
         if any(stage.samples.values()):
             yield from _with_native(stage, list(_sampled(stage, places)), native.get(stage.id))
         else:
-            yield from _measured(stage, its, native.get(stage.id))
+            yield from _measured(stage, its, native.get(stage.id), is_short=is_sampled)
 
 
 def _with_native(stage: Stage, sampled: Sequence[Spent], native: _Native | None) -> Sequence[Spent]:
@@ -157,6 +158,8 @@ def _with_native(stage: Stage, sampled: Sequence[Spent], native: _Native | None)
     """
     calls = sum(each.task_time_ms for each in sampled if each.part == _NATIVE)
     others = [each for each in sampled if each.part != _NATIVE]
+    if native is not None:
+        others = _by_shuffle(others, native)
     if native is None or not (its := native.in_calls(any(each.part == "shuffle_read" for each in others))):
         return [replace(each, part="operator") if each.part == _NATIVE else each for each in sampled]
     measured = sum(each.task_time_ms for each in its)
@@ -174,6 +177,16 @@ def _with_native(stage: Stage, sampled: Sequence[Spent], native: _Native | None)
         (replace(each, stage_attempt=stage.attempt) for each in found if each.task_time_ms),
         key=lambda each: -each.task_time_ms,
     )
+
+
+def _by_shuffle(sampled: Sequence[Spent], native: _Native) -> list[Spent]:
+    """These with reads of a shuffle that may be of several, or whose metrics name no stage, by what each measured."""
+    unknown = [each for each in sampled if each.part == "shuffle_read" and each.node_id is None]
+    readers = [each for each in native.all if each.part == "shuffle_read"]
+    if not unknown or not readers:
+        return list(sampled)
+    whole = sum(each.task_time_ms for each in unknown)
+    return [*(each for each in sampled if each not in unknown), *_divided(whole, readers, is_all=True)]
 
 
 def _divided(whole: int, native: Sequence[Spent], *, is_all: bool) -> list[Spent]:
@@ -220,14 +233,14 @@ def _largest_first(counted: tuple[tuple[str, int | None, str | None], int]) -> t
     return -count, part, -1 if node is None else node, work or ""
 
 
-def _measured(stage: Stage, measured: Sequence[Spent], native: _Native | None) -> Iterator[Spent]:
-    """`measured`: by metrics, which do not tell attempts apart."""
+def _measured(stage: Stage, measured: Sequence[Spent], native: _Native | None, *, is_short: bool) -> Iterator[Spent]:
+    """`measured`: by metrics, which do not tell attempts apart; `is_short`: the stage ended before a sample."""
     if native is not None:
         known = {(each.node_id, each.part) for each in native.all}
         beside = [each for each in measured if (each.node_id, each.part) not in known and each.part != "python"]
         left = max(0, stage.run_time_ms - sum(each.task_time_ms for each in beside))
         total = sum(each.task_time_ms for each in native.all)
-        is_most = native.is_timed and 2 * total >= left
+        is_most = native.is_timed and (is_short or 2 * total >= left)
         measured = [*beside, *_divided(left, native.all, is_all=is_most or total > left)]
     others = sum(each.task_time_ms for each in measured if each.part != "python")
     left = max(0, stage.run_time_ms - others)  # while they run, Python workers also wait for these

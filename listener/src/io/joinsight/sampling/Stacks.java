@@ -126,7 +126,8 @@ final class Stacks {
   private String place(StackTraceElement[] frames, int depth) {
     String group = null; // of the innermost class that decides, if not by itself
     String key = null;
-    for (StackTraceElement frame : frames) {
+    for (int i = 0; i < frames.length; i++) {
+      StackTraceElement frame = frames[i];
       String name = frame.getClassName();
       int generated = name.indexOf(GENERATED);
       if (generated >= 0) {
@@ -140,6 +141,7 @@ final class Stacks {
         case SKIPPED:
           break;
         case TASK:
+          if (i > 0 && isDeserializing(frames[i - 1].getClassName())) return null; // its run time begins afterwards
           return key != null ? key : group != null && !isPart(group) ? group : OTHER;
         case CACHE:
           key = CACHE; // the plan of a cached table has codegen stages of its own
@@ -177,6 +179,11 @@ final class Stacks {
     if (function.endsWith("$")) function = function.substring(0, function.length() - 1); // Janino's private methods
     if (function.length() > MAX_FUNCTION) function = function.substring(0, MAX_FUNCTION);
     return (group == null ? CODE : group) + " " + codegen + " " + function;
+  }
+
+  /** Whether a task that calls this class gets the code that it is to run. */
+  private static boolean isDeserializing(String called) {
+    return called.startsWith("org.apache.spark.serializer.") || called.startsWith("org.apache.spark.broadcast.");
   }
 
   /** Whether a key is of the code of operators. */
