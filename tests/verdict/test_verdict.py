@@ -480,6 +480,7 @@ def test_a_small_plan_is_not_to_become_smaller() -> None:
     its.execution["execution_id"] = 0
     (cause,) = driver(View(its))
     assert cause.next.startswith("It is the first query of its application, ")
+    assert cause.least_share > max(each.least_share for each in driver(View(stored("long-list"))))  # that has a reason
 
 
 def test_a_sum_of_parts_is_named_as_such(monkeypatch: pytest.MonkeyPatch) -> None:

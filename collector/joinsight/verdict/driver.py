@@ -12,6 +12,8 @@ from joinsight.verdict.view import View
 
 _STARTING_MS = 1_000
 """What the driver takes for a short query."""
+_UNEXPLAINED = 1 / 3
+"""Share of the wall time from which on a driver is worth naming of which only is known that it took long."""
 
 
 def waiting(view: View) -> Iterator[Cause]:
@@ -59,6 +61,8 @@ _SMALL_PLAN = (
     "Its plan is small: look at long expressions (lists of values, CASEs), at how long the catalog takes to describe"
     " its tables, and at what else the driver did."
 )
+_BETWEEN = "Look at what the driver does then: planning again under AQE, many small jobs, or its memory and CPU."
+_RESULTS_OF_TASKS = "Look at what the driver does then: the results of many tasks, or its memory and CPU."
 _FIRST_QUERY = (
     "It is the first query of its application, and Spark loads its classes during it: look at a later query, unless"
     " each application runs only one."
@@ -108,10 +112,10 @@ def driver(view: View) -> Iterator[Cause]:
             advice = _SMALL_PLAN if view.execution["execution_id"] else _FIRST_QUERY
     elif longest in ("finish", "collect"):
         what = f"the driver took {duration_text(whole)}, most of it for the results of tasks"
-        advice = "Look at what the driver does then: the results of many tasks, or its memory and CPU."
+        advice = _RESULTS_OF_TASKS
     else:
         what = f"the driver took {duration_text(whole)}, most of it between stages"
-        advice = "Look at what the driver does then: planning again under AQE, many small jobs, or its memory and CPU."
+        advice = _BETWEEN
     if whole < _STARTING_MS and not (results and longest in ("finish", "collect")):
         advice = "Nothing needs to be done: starting a query takes about this."
     yield Cause(
@@ -121,6 +125,7 @@ def driver(view: View) -> Iterator[Cause]:
         what,
         advice,
         {**evidence, "listing_ms": listing},
+        least_share=_UNEXPLAINED if advice in (_BETWEEN, _SMALL_PLAN, _FIRST_QUERY, _RESULTS_OF_TASKS) else 0.2,
     )
 
 
