@@ -347,8 +347,8 @@ def test_stages_that_ended_before_a_sample() -> None:
 
 
 def test_native_reads_of_several_shuffles() -> None:
-    """No stack tells which of them is read; what each measured does."""
-    reads = "CometExchange | hashpartitioning({}, 4) | decoding and decompression time:nsTiming={}0000000"
+    """No stack tells which of them is read: the bytes of each divide the time."""
+    reads = "CometExchange | hashpartitioning({}, 4) | local bytes read:size={}"
     join = "CometSortMergeJoin | [k#1], [j#2], Inner | Total time for joining:nsTiming=20000000"
     drawing = f"\n{join}\n  {reads.format('k#1', 3)}\n  {reads.format('j#2', 1)}\n"
     rows = spent(drawing, {"native": 1, "shuffle_read +io": 1})
@@ -356,11 +356,17 @@ def test_native_reads_of_several_shuffles() -> None:
     assert {(row["part"], bool(row["node"])) for row in rows} == {("operator", True), ("shuffle_read", True)}
 
 
-def test_native_operators_that_measure_no_time() -> None:
-    """What the others of a call leave is theirs or any other's: it is no operator's."""
+@pytest.mark.parametrize(
+    ("rows", "of_none"), [("", 240), (", number of output rows=30", 240), (", number of output rows=9", 0)]
+)
+def test_native_operators_that_measure_no_time(rows: str, of_none: int) -> None:
+    """What the others of a call leave is theirs or any other's: it is no operator's, unless that one reads few rows."""
     drawing = NATIVE.replace("CometFilter", "CometExpand").replace("(k#1 > 5) | total time", "[] | no time")
-    rows = spent(drawing, {"native": 1}, 500)
-    assert of_operators(rows) == {"CometSort [k#1]": 180, "CometNativeScan": 30, "CometExchange": 30, "": 260}
+    drawing = drawing.replace("operator:nsTiming=60", "operator=1, number of output rows=100, x:nsTiming=60")
+    found = of_operators(spent(drawing.replace("=30000000\n", f"=30000000{rows}\n"), {"native": 1}, 480))
+    measured = {"CometSort [k#1]": 180, "CometNativeScan": 30, "CometExchange": 30}
+    all_ms = 480 - of_none
+    assert found == {name: ms * all_ms // 240 for name, ms in measured.items()} | ({"": of_none} if of_none else {})
 
 
 WAITS = NATIVE.replace(

@@ -95,6 +95,11 @@ class PlanMetrics:
         below = self.children.get(node.id, ())
         return [i for i in below if i not in self._subqueries] if self._subqueries else below
 
+    def rows_read(self, node_id: int) -> int | None:
+        """The rows of all inputs of a node; None: not all are known, or it has none."""
+        rows = [self.fed_by(i).rows for i in self.inputs(self.nodes[node_id])]
+        return sum(each or 0 for each in rows) if rows and None not in rows else None
+
     def fed_by(self, node_id: int) -> Input:
         """The input that `node_id` gives its consumer.
 

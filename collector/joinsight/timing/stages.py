@@ -15,7 +15,8 @@ from joinsight.plan.graph import Node
 from joinsight.plan.metrics import PlanMetrics
 
 WRITES = ("shuffle bytes written", "shuffle records written", "shuffle write time")
-READS = (operators.ROWS_READ, "local bytes read", "remote bytes read")
+BYTES_READ = ("local bytes read", "remote bytes read")
+READS = (operators.ROWS_READ, *BYTES_READ)
 
 _MOST_STAGES = 20
 """Stages in which a group of operators may have run: a document may hold anything."""

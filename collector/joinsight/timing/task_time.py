@@ -21,7 +21,7 @@ from joinsight.contract.document import MAX_LONG, NOT_RUN, Accumulator, Stage
 from joinsight.plan import operators
 from joinsight.plan.graph import Node
 from joinsight.plan.metrics import PlanMetrics
-from joinsight.timing.stages import Stages
+from joinsight.timing.stages import BYTES_READ, Stages
 
 Key = TypeVar("Key", bound=Hashable)
 Method = Literal["sampled", "metrics", "stage"]
@@ -180,13 +180,19 @@ def _with_native(stage: Stage, sampled: Sequence[Spent], native: _Native | None)
 
 
 def _by_shuffle(sampled: Sequence[Spent], native: _Native) -> list[Spent]:
-    """These with reads of a shuffle that may be of several, or whose metrics name no stage, by what each measured."""
+    """These with reads that may be of several shuffles divided by the bytes that were read of each."""
     unknown = [each for each in sampled if each.part == "shuffle_read" and each.node_id is None]
-    readers = [each for each in native.all if each.part == "shuffle_read"]
-    if not unknown or not readers:
+    if not unknown or not any(native.read.values()):
         return list(sampled)
-    whole = sum(each.task_time_ms for each in unknown)
-    return [*(each for each in sampled if each not in unknown), *_divided(whole, readers, is_all=True)]
+    parts = divide(sum(each.task_time_ms for each in unknown), native.read)
+    found = [
+        replace(
+            unknown[0], node_id=i, task_time_ms=ms, samples=None, task_time_error_ms=None, method="metrics", work=None
+        )
+        for i, ms in parts.items()
+        if ms
+    ]
+    return [*(each for each in sampled if each not in unknown), *found]
 
 
 def _divided(whole: int, native: Sequence[Spent], *, is_all: bool) -> list[Spent]:
@@ -302,6 +308,8 @@ class _Native(NamedTuple):
     """The nodes of these that convert between rows and columns, which are called by themselves."""
     is_timed: bool
     """Whether all operators of the stage are the engine's, or Spark's that take no time, and measured theirs."""
+    read: Mapping[int, int]
+    """The bytes that it read of shuffles, by node."""
 
     def in_calls(self, reads_outside: bool) -> list[Spent]:
         """Those of operators that run many in one call; `reads_outside`: a shuffle is read and decoded elsewhere."""
@@ -337,17 +345,27 @@ def _natively(facts: PlanMetrics, stages: Sequence[Stage], attempts: Mapping[int
         if waited > 0:  # for files
             parts = divide(waited, scans).items()
             found[stage] += [Spent(stage, 0, "scan", i, None, ms, None, "metrics") for i, ms in parts if ms]
+    read: dict[int, Counter[int]] = defaultdict(Counter)
+    for node in facts.graph.nodes:
+        for name in BYTES_READ if operators.is_shuffle(node.name) else ():
+            for stage, size in _by_run_time(facts.metrics(node).get(name), "", run_times).items():
+                read[stage][node.id] += size
     conversions = frozenset(node.id for node in engines if operators.of(node.name).is_wrapper)
     ran = Stages(facts).ran
     timed = {node.id for node in engines if any(m.name in operators.of(node.name).native_times for m in node.metrics)}
     return {
-        stage: _Native(its, conversions, all(i in timed or _takes_no_time(facts.nodes[i]) for i in ran.get(stage, ())))
+        stage: _Native(
+            its,
+            conversions,
+            all(i in timed or _takes_no_time(facts, i, ran[stage]) for i in ran.get(stage, ())),
+            read[stage],
+        )
         for stage, its in found.items()
     }
 
 
 def _by_run_time(measured: Accumulator | None, type_: str, run_times: Mapping[int, int]) -> Mapping[int, int]:
-    """Milliseconds of a time by stage; where several measured it, in proportion to how long these ran."""
+    """A time in milliseconds, or another metric, by stage; of several stages, in proportion to how long these ran."""
     if measured is None or measured.sum is None or measured.sum <= 0:
         return {}
     ms = (measured.sum + 500_000) // 1_000_000 if type_ == "nsTiming" else measured.sum
@@ -355,9 +373,13 @@ def _by_run_time(measured: Accumulator | None, type_: str, run_times: Mapping[in
     return divide(ms, weights) if weights else {}
 
 
-def _takes_no_time(node: Node) -> bool:
-    operator = operators.of(node.name)
-    return operator.is_wrapper or operator.is_exchange or operator.kind == "limit" or operator.name == operators.UNION
+def _takes_no_time(facts: PlanMetrics, node_id: int, beside: Sequence[int]) -> bool:
+    """Whether an operator takes no time, or reads less than a tenth of the rows of one `beside` it in the stage."""
+    operator = operators.of(facts.nodes[node_id].name)
+    if operator.is_wrapper or operator.is_exchange or operator.kind == "limit" or operator.name == operators.UNION:
+        return True
+    rows = facts.rows_read(node_id)
+    return rows is not None and any(10 * rows < (facts.rows_read(i) or 0) for i in beside)
 
 
 class _Places:
