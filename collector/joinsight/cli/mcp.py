@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from joinsight.base.errors import ConfigurationError
+from joinsight.base.errors import JoinsightError
 from joinsight.cli.options import command, database_options
 from joinsight.terminal.escaping import unguarded
 
@@ -33,8 +33,7 @@ def mcp(
     grant-reader). Needs pip install 'joinsight[mcp]'.
     """
     if importlib.util.find_spec("mcp") is None:
-        problem = "the SDK of the Model Context Protocol is not installed"
-        raise ConfigurationError("mcp", None, problem, "pip install 'joinsight[mcp]'")
+        raise JoinsightError("The SDK of the Model Context Protocol is not installed: pip install 'joinsight[mcp]'")
     from joinsight.serve.agent_tools import AgentTools
     from joinsight.serve.agents import http_server, make_server
     from joinsight.serve.server import bind

@@ -98,9 +98,10 @@ class AgentTools:
 
         def read(connection: Connection) -> str:
             shape = FILTERS["shape"].value("query_shape", query_shape)
-            rows = trends.read_runs(connection, shape, job, datetime.now(timezone.utc), 20)
-            if not rows:
+            newest = lists.read_queries(connection, Filters(shape=shape, job=job, show="all", limit=1), "recent")
+            if not newest:
                 raise NotFound(f"No execution of query {query_shape} in this job.")
+            rows = trends.read_runs(connection, newest[0]["query_shape"], job, datetime.now(timezone.utc), 20)
             return self._answer(rows=[self._execution(row) for row in rows])
 
         return self._ask(read)
@@ -110,16 +111,17 @@ class AgentTools:
 
         def read(connection: Connection) -> str:
             stored = reading.read_plan(connection, reading.find_execution(connection, execution))
-            labels = Labels(stored)
+            labels = {id(its): Labels(its) for its in (stored, *stored.nested)}
             rows = [
                 {
-                    "what": labels.item(item),
+                    "what": labels[id(its)].item(item),
+                    **({} if its is stored else {"execution_id": its.execution["execution_id"]}),
                     "node": item.node_id,
                     "stage": item.stage_id,
                     "wall_ms": item.wall_ms,
                     "task_time_ms": item.task_time_ms,
                 }
-                for item in stored.bill.items
+                for its, item in stored.command_items
             ]
             return self._answer(execution=self._execution(stored.execution), rows=rows)
 
@@ -131,7 +133,7 @@ class AgentTools:
         def read(connection: Connection) -> str:
             if execution is not None:
                 stored = reading.read_plan(connection, reading.find_execution(connection, execution))
-                its = [{name: row[name] for name in _FINDING} for row in stored.findings]
+                its = [{name: row[name] for name in _FINDING} for row in stored.all_findings]
                 return self._answer(execution=self._execution(stored.execution), rows=its)
             filters = Filters(since=parse_moment("since", since), job=job, limit=20)
             rows = lists.read_list(connection, "findings", filters, "severity")
