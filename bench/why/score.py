@@ -160,6 +160,8 @@ def report(file: Path, *, is_verbose: bool = False) -> Iterator[str]:
     """A table for each tool."""
     runs = read(file)
     pairs = [*pairs_of(runs)]
+    if not runs:
+        return
     yield f"{len(runs)} runs; load of the machine: median {median_low(run.load for run in runs):.1f}"
     for name, tool in TOOLS.items():
         yield f"{name}:"
