@@ -20,6 +20,7 @@ EXPECTED = {
     "selfjoin": {"exploding-join"},
     "tiny": {"tiny-tasks"},
     "udf": {"python"},
+    "repartitioned": {"needless-repartition"},
     "sort1": {"largest-part"},
     "regex": set(),
     "skew": set(),

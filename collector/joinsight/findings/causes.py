@@ -68,6 +68,11 @@ def _has_reason(context: PlanContext, cause: Cause) -> bool:
     return listing >= _LISTING_SHARE * cause.wall_ms or nodes >= LARGE_PLAN_OPERATORS or values >= LONG_LIST_VALUES
 
 
+def _is_needless(context: PlanContext, cause: Cause) -> bool:
+    """Others are joins that a broadcast would do without: missed-broadcast."""
+    return bool(cause.evidence.get("is_needless"))
+
+
 def _always(context: PlanContext, cause: Cause) -> bool:
     return True
 
@@ -86,6 +91,7 @@ _KINDS = (
     _Kind("text-format", "scan", _is_text, unless=("unsplittable-files",), severity="info"),
     _Kind("tiny-tasks", "tiny_tasks"),
     _Kind("small-files", "small_files"),
+    _Kind("needless-repartition", "shuffle", _is_needless),
     _Kind("spill", "spill", needs_whole=False),
     _Kind("gc", "gc"),
     _Kind("broadcast-slow", "broadcast", _is_large, unless=("broadcast-not-worth-it", "driver-collect")),

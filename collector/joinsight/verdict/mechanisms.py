@@ -38,8 +38,10 @@ def causes(view: View) -> Iterator[Cause]:
         yield from found
         for code, call in TOGETHER.items():
             its = sorted((each for each in found if each.code == code and each.wall_ms), key=lambda each: -each.wall_ms)
-            if len(its) > 1:
-                yield _together(its, call)
+            for only_says_where in (True, False):
+                alike = [each for each in its if each.only_says_where == only_says_where]
+                if len(alike) > 1:
+                    yield _together(alike, call)
 
 
 def _uneven_stages(view: View) -> frozenset[int | None]:
