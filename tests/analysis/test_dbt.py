@@ -5,11 +5,13 @@ from __future__ import annotations
 from functools import partial
 
 import pytest
-from tests.documents import execution
+from msgspec.structs import replace
+from tests.documents import STARTED_AT_MS, execution, planned
 from tests.growth import check_cpu_time
 
 from joinsight.analysis.dbt import dbt_tags
 from joinsight.analysis.rows import execution_rows
+from joinsight.contract.document import Nested
 
 COMMENT = (
     '/* {"app": "dbt", "dbt_version": "1.10.22", "profile_name": "shop", "target_name": "dev", "node_id":'
@@ -27,6 +29,18 @@ def test_the_comment_is_tags_of_the_execution(field: str, text: str) -> None:
     rows = execution_rows(execution(tags={"team": "sales", "dbt_target": "prod"}, **{field: text}))
     assert rows.execution.tags == {**TAGS, "team": "sales", "dbt_target": "prod"}
     assert rows.execution.title == STATEMENT
+
+
+def test_the_model_is_the_key_of_a_table() -> None:
+    """In a session, Spark's plan has only the command's name, and its call site says nothing."""
+
+    def key(model: str) -> str | None:
+        started = [Nested(2, STARTED_AT_MS)]
+        site = "sql at NativeMethodAccessorImpl.java:0"
+        command = planned("Execute CreateDataSourceTableAsSelectCommand", nested=started, description=site)
+        return execution_rows(replace(command, statement=COMMENT.replace("by_item", model))).execution.query_shape
+
+    assert key("sales") is not None and key("sales") == key("sales") != key("top")
 
 
 @pytest.mark.parametrize(

@@ -311,7 +311,7 @@ def _query_shape(facts: _Facts, line: str | None) -> str | None:
     if e.root_execution_id != e.execution_id:
         return None  # a part of another command
     own = "" if is_sparks_own(e.description) else re.sub(r"\d+", "?", e.description)
-    return shape_of_command(shape, line or own)
+    return shape_of_command(shape, line or own or dbt_tags(e.statement or "").get("dbt_node", ""))
 
 
 def _is_bare_command(e: Execution, graph: Graph) -> bool:
