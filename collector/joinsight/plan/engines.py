@@ -1,6 +1,6 @@
 """Native engines: which of Spark's operators each of theirs stands for, and what their metrics are in Spark's terms.
 
-A metric that is not listed keeps its name, because most engines use Spark's. None of these engines runs in our tests:
+A metric that is not listed keeps its name, because most engines use Spark's. Only Comet runs in our tests: other
 names are from their public source and documents, and for Photon, which has none, from NVIDIA/spark-rapids-tools and
 published plans. What an engine does not measure, or measures differently, stays unknown.
 """
