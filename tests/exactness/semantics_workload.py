@@ -371,6 +371,11 @@ def broadcast_timeout(spark: SparkSession, work: Path) -> None:
 def cancelled(spark: SparkSession, work: Path) -> None:
     """Tasks that are killed, with heartbeats before."""
     context = spark.sparkContext
+    tracker = context.statusTracker()
+
+    def has_tasks() -> bool:  # Spark does not count tasks whose start it hears after the end of their stage
+        stages = map(tracker.getStageInfo, tracker.getActiveStageIds())
+        return any(stage is not None and stage.numActiveTasks for stage in stages)
 
     def act() -> None:
         context.setJobGroup("cancelled", "cancelled", interruptOnCancel=True)
@@ -379,7 +384,7 @@ def cancelled(spark: SparkSession, work: Path) -> None:
 
     with ThreadPoolExecutor(1) as pool:
         done = pool.submit(act)
-        while not done.done() and not context.statusTracker().getJobIdsForGroup("cancelled"):
+        while not done.done() and not has_tasks():
             time.sleep(0.05)
         time.sleep(1)
         context.cancelJobGroup("cancelled")
