@@ -18,7 +18,7 @@ from mcp import Client, StdioServerParameters
 from sqlalchemy import Engine, text
 from tests.documents import application, execution
 
-from joinsight.base.errors import ConfigurationError
+from joinsight.base.errors import JoinsightError
 from joinsight.cli import cli
 from joinsight.serve.agent_tools import MAX_BYTES, AgentTools
 from joinsight.store.database import connect
@@ -173,5 +173,5 @@ def test_the_sdks_client_is_answered_on_both_transports(reader: str) -> None:
 def test_without_the_sdk_the_command_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is an extra of the package."""
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(ConfigurationError, match=r"pip install 'joinsight\[mcp\]'"):
+    with pytest.raises(JoinsightError, match=r"The SDK .* pip install 'joinsight\[mcp\]'"):
         CliRunner().invoke(cli, ["mcp"], catch_exceptions=False)
