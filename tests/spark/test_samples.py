@@ -59,18 +59,21 @@ def within(group: str, stage: Stage) -> int:
     return sum(count for key, count in stage.samples.items() if key.startswith(group))
 
 
-def check(found: dict[str, list[Stage]], least: int = TASKS * ROWS) -> None:
-    """The samples of a sleeping operator are those of its stage, and none is counted twice.
+def is_most(group: str, stage: Stage, share: float) -> bool:
+    """Whether a group has samples, and more than this share of the stage's; their number depends on the machine."""
+    its = within(group, stage)
+    return its > 0 and its > share * sum(stage.samples.values())
 
-    `least`: a look at each row, where nothing disturbs twenty.
-    """
+
+def check(found: dict[str, list[Stage]], share: float = 0.5) -> None:
+    """The samples of a sleeping operator are those of its stage, and none is counted twice."""
     assert found.keys() == {"below", "above", "code"}
     sleeping, counting = found["below"]
-    assert within("operator Filter", sleeping) >= least, sleeping.samples
+    assert is_most("operator Filter", sleeping, share), sleeping.samples
     assert sum(sleeping.samples.values()) <= 1.3 * sleeping.run_time_ms / INTERVAL
     assert within("operator Filter", counting) == 0
     _, above = found["above"]
-    assert within("operator HashAggregate", above) >= least, above.samples  # which returns the projection too
+    assert is_most("operator HashAggregate", above, share), above.samples  # which returns the projection too
     hashing, _ = found["code"]
     assert within("code 1 ", hashing) > 0, hashing.samples
 
@@ -162,7 +165,7 @@ def test_executors_send_samples_to_the_driver(
 ) -> None:
     """Two executors in JVMs of their own send their samples to the driver; they get the jar from it."""
     run(sink, spark_run, version, how, CLUSTER | settings)
-    check(stages(sink.taken()), least=1)  # new JVMs look rarely until their first looks are paid for
+    check(stages(sink.taken()), share=0)  # new JVMs look rarely until their first looks are paid for
 
 
 @pytest.mark.matrix
