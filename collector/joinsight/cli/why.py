@@ -70,7 +70,7 @@ def print_why(out: Console, found: Why) -> None:
     if found.is_normal:
         return
     out.print()
-    for cause in filter(lambda its: its.wall_ms, found.causes):
+    for cause in (each for each in found.causes if each.wall_ms):
         amount = _amount(cause.wall_ms)
         evidence = "; ".join(cause.evidence)
         print_text(out, Text(f"{amount:>9}  {cause.code:<13}  {visible_line(evidence)}".rstrip()))

@@ -120,7 +120,7 @@ def execution_page(stored: StoredPlan, run: Run, view: View = DEFAULT) -> str:
         ended=ENDED,
         skewed=skewed_nodes(stored.findings),
         waits=_waits(stored, bill),
-        started=_started(stored, bill),
+        started=[_part(stored, each) for each in stored.nested],
         parts=[*_parts(stored, view)] if shown is final else [],
         own_reads=own_reads_text(stored),
         waited=bill.wall_ms > 0,
@@ -244,13 +244,9 @@ def _waits(stored: StoredPlan, bill: Bill) -> list[Wait]:
     return waits
 
 
-def _started(stored: StoredPlan, bill: Bill) -> list[Row]:
-    """The executions that it started, each with `address`, `heading`, and how long it waited for it."""
-    return [_part(stored, each, bill.wall_ms) for each in stored.nested]
-
-
-def _part(stored: StoredPlan, each: StoredPlan, whole: int) -> Row:
-    e = each.execution
+def _part(stored: StoredPlan, each: StoredPlan) -> Row:
+    """An execution that it started: `address`, `heading`, `time`, and the `share` of its wall time spent waiting."""
+    e, whole = each.execution, stored.bill.wall_ms
     return {
         "address": address(e),
         "heading": f"{e['execution_id']}: {query_title(e)}",
@@ -260,7 +256,7 @@ def _part(stored: StoredPlan, each: StoredPlan, whole: int) -> Row:
 
 
 def _parts(stored: StoredPlan, view: View) -> Iterator[Row]:
-    """What `_started` has of the executions whose plans are drawn, each with `id`, `drawing` and `node_address`."""
+    """What `_part` has of the executions whose plans are drawn, each with `id`, `drawing` and `node_address`."""
     for each in stored.drawn:
         version = each.version(None)
         if version is None or operators_of(version) > MAX_DRAWN:
@@ -272,7 +268,7 @@ def _parts(stored: StoredPlan, view: View) -> Iterator[Row]:
             return f"{address(e, node=node)}#n{node}"
 
         yield {
-            **_part(stored, each, stored.bill.wall_ms),
+            **_part(stored, each),
             "id": each.execution["execution_id"],
             "drawing": draw(each, version, shown, whole_ms=whole),
             "node_address": of_node,

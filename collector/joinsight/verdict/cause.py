@@ -33,6 +33,8 @@ Code = Literal[
 ]
 PLACES: tuple[Code, ...] = ("compute", "scan", "shuffle", "driver", "python")
 """Codes that say where the time went; how much of it a repair would save is not known."""
+LEAST_SHARE = 0.2
+"""Share of the wall time that a cause must explain to be the verdict, unless it says another."""
 _PLACE_WEIGHT = 0.5
 _SEEN_WEIGHT = 0.75
 MB = 1 << 20
@@ -63,7 +65,7 @@ class Cause:
     tasks would take as long, but the cause is the same."""
     is_place: bool | None = None
     """Whether it only says where the time went; by default, what its code is."""
-    least_share: float = 0.2
+    least_share: float = LEAST_SHARE
     """Share of the wall time that it must explain to be the verdict."""
     certainty: float = 1.0
     """What it counts of its weight, where another cause says more about the same time."""

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from statistics import median_high
 
 from joinsight.base.units import bytes_text, duration_text
-from joinsight.verdict.cause import MB, Cause
+from joinsight.verdict.cause import LEAST_SHARE, MB, Cause
 from joinsight.verdict.view import View
 
 _STARTING_MS = 1_000
@@ -61,8 +61,6 @@ _SMALL_PLAN = (
     "Its plan is small: look at long expressions (lists of values, CASEs), at how long the catalog takes to describe"
     " its tables, and at what else the driver did."
 )
-_BETWEEN = "Look at what the driver does then: planning again under AQE, many small jobs, or its memory and CPU."
-_RESULTS_OF_TASKS = "Look at what the driver does then: the results of many tasks, or its memory and CPU."
 _FIRST_QUERY = (
     "It is the first query of its application, and Spark loads its classes during it: look at a later query, unless"
     " each application runs only one."
@@ -95,6 +93,7 @@ def driver(view: View) -> Iterator[Cause]:
         )
     longest = max(parts, key=lambda name: parts[name])
     listing = sum(view.facts.total(n, "metadata time") or 0 for n in view.facts.graph.nodes)
+    is_explained = True
     if longest in ("finish", "collect") and results:
         what = f"the driver took {duration_text(whole)}, most of it to receive {bytes_text(results)} of results"
         advice = _RECEIVED_ADVICE
@@ -109,14 +108,18 @@ def driver(view: View) -> Iterator[Cause]:
         elif len(view.facts.graph.nodes) >= LARGE_PLAN_OPERATORS:
             advice = _LARGE_PLAN
         else:
+            is_explained = False
             advice = _SMALL_PLAN if view.execution["execution_id"] else _FIRST_QUERY
     elif longest in ("finish", "collect"):
+        is_explained = False
         what = f"the driver took {duration_text(whole)}, most of it for the results of tasks"
-        advice = _RESULTS_OF_TASKS
+        advice = "Look at what the driver does then: the results of many tasks, or its memory and CPU."
     else:
+        is_explained = False
         what = f"the driver took {duration_text(whole)}, most of it between stages"
-        advice = _BETWEEN
+        advice = "Look at what the driver does then: planning again under AQE, many small jobs, or its memory and CPU."
     if whole < _STARTING_MS and not (results and longest in ("finish", "collect")):
+        is_explained = True
         advice = "Nothing needs to be done: starting a query takes about this."
     yield Cause(
         "driver",
@@ -125,7 +128,7 @@ def driver(view: View) -> Iterator[Cause]:
         what,
         advice,
         {**evidence, "listing_ms": listing},
-        least_share=_UNEXPLAINED if advice in (_BETWEEN, _SMALL_PLAN, _FIRST_QUERY, _RESULTS_OF_TASKS) else 0.2,
+        least_share=LEAST_SHARE if is_explained else _UNEXPLAINED,
     )
 
 
