@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -22,7 +21,8 @@ _WALL_CHARACTERS = 10  # that the share of the wall time takes from the text on 
 _LEAST_SHARE = 0.005
 _MIN_VISIBLE = 1.28  # CSS pixels
 
-_AGGREGATE = re.compile(r"\(keys=\[(?P<keys>.*)\], functions=\[(?P<functions>.*)\]\)", re.DOTALL)
+_KEYS, _FUNCTIONS, _END = "(keys=[", "], functions=[", "])"
+"""What Spark writes around the arguments of an aggregation."""
 _BROADCAST_MODES = {
     "HashedRelationBroadcastMode": "for a hash join",
     "IdentityBroadcastMode": "for a nested-loop join",
@@ -170,8 +170,9 @@ def _name_and_text(node: TreeNode) -> tuple[str, str]:
         source, columns = file_source(name, simple), text.removeprefix(short).strip()
         return short, f"{source} {columns}".strip()
     text = text.removeprefix(short).strip()
-    if match := _AGGREGATE.fullmatch(text):
-        text = " · ".join(filter(None, (match["keys"] and f"by {match['keys']}", match["functions"])))
+    keys, is_aggregate, functions = text.removeprefix(_KEYS).removesuffix(_END).rpartition(_FUNCTIONS)
+    if is_aggregate and text.startswith(_KEYS) and text.endswith(_END):
+        text = " · ".join(filter(None, (keys and f"by {keys}", functions)))
     return short.removeprefix("Execute ").removesuffix("Command"), text
 
 
