@@ -211,7 +211,7 @@ def operator(text: str) -> Place:
 
     def cost(rows: Rows) -> float:
         nodes = {row.node_id for row in rows.plan_node if not row.is_cluster and text in (row.simple or "")}
-        return sum(item.wall_ms for node, item in stored_plan(rows).bill.operators().items() if node in nodes)
+        return sum(item.wall_ms for node, item in stored_plan(rows).breakdown.operators().items() if node in nodes)
 
     return cost
 

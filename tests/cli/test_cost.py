@@ -46,7 +46,7 @@ def cost(url: str, *arguments: str) -> str:
     return result.stdout
 
 
-BILL = """\
+BREAKDOWN = """\
 Cost:
 wall time  % wall  task time  error    % tasks  node  what
    269 ms    26.9     384 ms  ± 43 ms     38.4        no operator: starting up, compiling code
@@ -71,11 +71,11 @@ Wall time: how long the execution waited for it. Task time: summed over tasks. S
 def test_operators_are_listed_largest_first_with_sums(url: str) -> None:
     """Operators and remainders, the largest first, with sums; then the joins with what they needed."""
     shown = cost(url, "1")
-    assert shown[shown.index("Cost:") :] == BILL
+    assert shown[shown.index("Cost:") :] == BREAKDOWN
 
 
 def test_kinds_of_work_are_named() -> None:
-    """Those that are a tenth of an operator's time or more, in the bill and under the plan."""
+    """Those that are a tenth of an operator's time or more, in the breakdown and under the plan."""
     samples = {
         "operator__SortMergeJoin": 9,
         "operator__SortMergeJoin__+regex": 80,
@@ -133,10 +133,10 @@ def test_each_operator_of_the_plan_has_its_share(url: str) -> None:
 
 def test_json_has_the_same_lines_with_raw_numbers(url: str) -> None:
     """The same lines, with raw numbers and all operators of each join."""
-    bill = json.loads(cost(url, "1", "--json"))
-    assert bill["execution"]["duration_ms"] == sum(item["wall_ms"] for item in bill["items"]) == 1_000
-    assert {item["label"]: item["task_time_ms"] for item in bill["items"]}["SortMergeJoin [k], [k], Inner"] == 231
-    (join,) = bill["joins"]
+    breakdown = json.loads(cost(url, "1", "--json"))
+    assert breakdown["execution"]["duration_ms"] == sum(item["wall_ms"] for item in breakdown["items"]) == 1_000
+    assert {item["label"]: item["task_time_ms"] for item in breakdown["items"]}["SortMergeJoin [k], [k], Inner"] == 231
+    (join,) = breakdown["joins"]
     assert (join["node_id"], join["needed"], join["not_its_own"]) == (1, [2, 6, 7], [4])
     assert join["savings_ms"] == {}, "nothing of the other shuffle was measured"
 
@@ -146,9 +146,11 @@ def test_task_time_has_a_price(url: str) -> None:
     for price, total in (("0.05", "0.000014"), ("12345.678", "3.43"), ("0", "100.0")):
         lines = cost(url, "1", "--core-hour-price", price).splitlines()
         assert [line.split()[-2:] for line in lines if line.endswith("total")] == [[total, "total"]]
-    bill = json.loads(cost(url, "1", "--json", "--core-hour-price", "3600"))
-    assert [item["price"] for item in bill["items"]] == [item["task_time_ms"] / 1_000 for item in bill["items"]]
-    assert bill["joins"][0]["price"] == 0.231
+    breakdown = json.loads(cost(url, "1", "--json", "--core-hour-price", "3600"))
+    assert [item["price"] for item in breakdown["items"]] == [
+        item["task_time_ms"] / 1_000 for item in breakdown["items"]
+    ]
+    assert breakdown["joins"][0]["price"] == 0.231
 
 
 def test_joins_are_sorted_by_cost(url: str, engine: Engine) -> None:

@@ -21,7 +21,7 @@ START = datetime(2026, 1, 1, tzinfo=timezone.utc)
 def timeline_of(e: Execution) -> Timeline:
     """The timeline of an execution."""
     plan, run = stored(e)
-    return timeline(plan, run.stage, plan.bill.stages.of_nodes)
+    return timeline(plan, run.stage, plan.breakdown.stages.of_nodes)
 
 
 def stage(number: int, start: int | None, end: int | None, **changes: object) -> Stage:
@@ -36,7 +36,7 @@ def test_operators_are_in_the_stages_that_ran_them() -> None:
     """A stage ran what is between exchanges; an exchange is in the stages that wrote it and in those that read it."""
     plan, _ = stored(recordings()["skewed"])
     names = {node["id"]: node["name"] for node in plan.versions[-1]["nodes"] if not node["is_cluster"]}
-    of = {f"{names[i].split()[0]} {i}": stages for i, stages in plan.bill.stages.of_nodes.items() if i in names}
+    of = {f"{names[i].split()[0]} {i}": stages for i, stages in plan.breakdown.stages.of_nodes.items() if i in names}
     assert of["Scan 15"] == of["Filter 13"] == [75] and of["Scan 22"] == [74]
     assert of["Exchange 11"] == [75, 78] and of["Exchange 18"] == [74, 78] and of["Exchange 4"] == [78, 82]
     assert of["SortMergeJoin 8"] == of["Project 7"] == of["HashAggregate 6"] == [78]
@@ -48,7 +48,7 @@ def test_operators_are_in_the_stages_that_ran_them() -> None:
 def test_each_stage_that_ran_has_operators(name: str) -> None:
     """In real plans each stage with tasks that finished is found at an operator, and no skipped one is."""
     e = recordings()[name]
-    found = {stage for stages in stored(e)[0].bill.stages.of_nodes.values() for stage in stages}
+    found = {stage for stages in stored(e)[0].breakdown.stages.of_nodes.values() for stage in stages}
     assert found <= {stage.id for stage in e.stages if stage.state != "skipped"}
     if e.state == "succeeded" and not name.startswith(("cache", "replanned-empty")):  # a cached plan ran apart
         assert found == {stage.id for stage in e.stages if stage.state == "succeeded"}

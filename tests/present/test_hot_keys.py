@@ -28,7 +28,7 @@ def stored(drawing: str) -> StoredPlan:
 
 
 def node(its: StoredPlan, kind: str) -> int:
-    return next(each.id for each in its.facts.graph.nodes if operators.of(each.name).kind == kind)
+    return next(each.id for each in its.plan.graph.nodes if operators.of(each.name).kind == kind)
 
 
 def code(filter_text: str = "(amount#2 > 10.0)", right: str = CUSTOMERS) -> str:

@@ -1,4 +1,4 @@
-"""The bill: wall time and task time are divided completely, and a join is charged with what it alone made necessary."""
+"""Cost breakdown: wall and task time are divided completely, a join is charged with what it alone made necessary."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from joinsight.present.cost import Labels
 from joinsight.tables import BroadcastRow, JoinRow, ShuffleRow
 from joinsight.terminal.console import text_console
 from joinsight.terminal.execution import print_execution
-from joinsight.timing.cost import Bill, JoinCost, bill
+from joinsight.timing.cost import CostBreakdown, JoinCost, cost_breakdown
 from joinsight.timing.critical_path import Segment, critical_path
 from joinsight.timing.task_time import METHODS, PARTS, Spent, divide
 
@@ -96,16 +96,16 @@ def ended(drawing: str, *its_stages: Stage, **changes: Any) -> Execution:
     return planned(drawing, **{**standard, **changes})
 
 
-def made(drawing: str, *its_stages: Stage) -> tuple[StoredPlan, Bill]:
-    """The bill of such an execution."""
+def made(drawing: str, *its_stages: Stage) -> tuple[StoredPlan, CostBreakdown]:
+    """The cost breakdown of such an execution."""
     return check(ended(drawing, *its_stages))
 
 
-def check(execution: Execution) -> tuple[StoredPlan, Bill]:
-    """The bill of an execution once it is stored, which adds up, and which the rows of its operators agree with."""
+def check(execution: Execution) -> tuple[StoredPlan, CostBreakdown]:
+    """The breakdown of a stored execution, which adds up, and which the rows of its operators agree with."""
     rows = execution_rows(execution)
     stored = stored_plan(rows)
-    found = stored.bill
+    found = stored.breakdown
     e = stored.execution
     so_far = max(0, (execution.reported_at_ms or 0) - execution.started_at_ms) if e["state"] == "running" else 0
     assert sum(item.wall_ms for item in found.items) == ((e["state"] in ENDED and e["duration_ms"]) or so_far)
@@ -133,13 +133,13 @@ def check(execution: Execution) -> tuple[StoredPlan, Bill]:
     return stored, found
 
 
-def lines(stored: StoredPlan, found: Bill) -> list[tuple[str, int, int]]:
+def lines(stored: StoredPlan, found: CostBreakdown) -> list[tuple[str, int, int]]:
     """Label, wall time and task time of each item."""
     labels = Labels(stored)
     return [(labels.item(item), item.wall_ms, item.task_time_ms) for item in found.items]
 
 
-def sampled(drawing: str) -> tuple[StoredPlan, Bill]:
+def sampled(drawing: str) -> tuple[StoredPlan, CostBreakdown]:
     return made(drawing, ran(7, 200, 900, 1_000, operator__SortMergeJoin=30, operator__Filter=20, other=50))
 
 
@@ -303,9 +303,9 @@ def test_each_attempt_is_divided_by_its_own_tasks() -> None:
 
 def test_a_task_time_of_nothing() -> None:
     """Where no task time tells how to divide a wait, it is the stage's."""
-    facts = PlanMetrics(Plans(planned("Range")).graph, {})
+    plan = PlanMetrics(Plans(planned("Range")).graph, {})
     nothing = Spent(7, 0, "code", 0, 0, 0, 0, "sampled")
-    items = bill(facts, [Segment("running", 0, 10, 7, 0)], [nothing]).items
+    items = cost_breakdown(plan, [Segment("running", 0, 10, 7, 0)], [nothing]).items
     assert [(item.kind, item.wall_ms) for item in items] == [("shared", 10), ("operator", 0)]
 
 
@@ -463,8 +463,8 @@ def test_any_path_and_any_task_time_add_up(
     """Both sums stay, whatever stages and nodes the parts name."""
     e = planned(drawing, jobs=its_jobs, stages=its_stages, nested=its_nested)
     path = critical_path(e, its_broadcasts)
-    facts = PlanMetrics(Plans(e).graph, {a.id: a for a in e.accumulators})
-    items = bill(facts, path.segments, its_spent).items
+    plan = PlanMetrics(Plans(e).graph, {a.id: a for a in e.accumulators})
+    items = cost_breakdown(plan, path.segments, its_spent).items
     assert sum(item.wall_ms for item in items) == 1_000
     assert sum(item.task_time_ms for item in items) == sum(each.task_time_ms for each in its_spent)
 

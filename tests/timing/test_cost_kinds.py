@@ -1,4 +1,4 @@
-"""What an execution cost by kind of work: each line of the bill is of one kind."""
+"""What an execution cost by kind of work: each line of the breakdown is of one kind."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tests.timing.test_cost import BROADCAST, MERGED, ended, ran
 
 from joinsight.analysis.rows import execution_rows
 from joinsight.plan.graph import Node
-from joinsight.timing.cost import Bill, Item
+from joinsight.timing.cost import CostBreakdown, Item
 from joinsight.timing.cost_kinds import KINDS, WITH_TASKS, by_kind
 from joinsight.timing.critical_path import CAUSES
 
@@ -24,8 +24,8 @@ NODES = {
 
 
 def kind(item: Item) -> str:
-    """The kind of an item, alone in a bill."""
-    [found] = by_kind(NODES, Bill([item], [], {}))
+    """The kind of an item, alone in a breakdown."""
+    [found] = by_kind(NODES, CostBreakdown([item], [], {}))
     assert found[1:] == (5, 7)
     return found.kind
 

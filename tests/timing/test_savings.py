@@ -6,19 +6,19 @@ from collections.abc import Mapping
 
 import pytest
 
-from joinsight.timing.cost import Account, Attempt, Bill
+from joinsight.timing.cost import Attempt, CostBreakdown, CostSubject
 from joinsight.timing.replay import Replay, ReplayStage
 from joinsight.timing.savings import Savings
 
 
-def account(node_id: int) -> Account:
-    return Account("operator", node_id=node_id)
+def subject(node_id: int) -> CostSubject:
+    return CostSubject("operator", node_id=node_id)
 
 
-WEIGHTS: Mapping[Attempt, Mapping[Account, int]] = {
-    (1, 0): {account(7): 200, account(8): 300},
-    (2, 0): {account(9): 100, Account("shared", stage_id=2): 100},
-    (3, 0): {account(7): 100, account(10): 400},
+WEIGHTS: Mapping[Attempt, Mapping[CostSubject, int]] = {
+    (1, 0): {subject(7): 200, subject(8): 300},
+    (2, 0): {subject(9): 100, CostSubject("shared", stage_id=2): 100},
+    (3, 0): {subject(7): 100, subject(10): 400},
 }
 """Shuffle 7 is written by stage 1 and read by stage 3, which also reads what stage 2 wrote."""
 WAITS: Mapping[Attempt, Mapping[int, int]] = {(1, 0): {7: 200, 8: 300}, (3, 0): {7: 100, 10: 400}}
@@ -33,7 +33,7 @@ def savings(beside: float, slots: int = 2) -> Savings:
         ReplayStage(1, (), 0, (beside,), job=2),
         ReplayStage(2, (0, 1), 0, (500,), job=3),
     ]
-    return Savings(Bill((), (), WAITS, WEIGHTS), Replay(stages, slots, 0), ATTEMPTS)
+    return Savings(CostBreakdown((), (), WAITS, WEIGHTS), Replay(stages, slots, 0), ATTEMPTS)
 
 
 @pytest.mark.parametrize(
@@ -56,4 +56,4 @@ def test_nothing_is_saved_that_nobody_waited_for() -> None:
 
 
 def test_an_execution_that_runs_tells_no_saving() -> None:
-    assert Savings(Bill((), (), {}), Replay((), 1, 0), ()).of(7) == 0
+    assert Savings(CostBreakdown((), (), {}), Replay((), 1, 0), ()).of(7) == 0

@@ -37,8 +37,8 @@ def stages_of(drawing: str, stages: Mapping[int, Sequence[int]]) -> tuple[Stages
     measured = [
         replace(a, stages=list(its), max_stage=max(its)) for a in e.accumulators for its in [stages[a.sum or 0]]
     ]
-    facts = PlanMetrics(Plans(e).graph, {a.id: a for a in measured})
-    return Stages(facts), {node.name: node.id for node in facts.graph.nodes}
+    plan = PlanMetrics(Plans(e).graph, {a.id: a for a in measured})
+    return Stages(plan), {node.name: node.id for node in plan.graph.nodes}
 
 
 def test_a_subquery_ran_in_stages_of_its_own() -> None:

@@ -104,14 +104,14 @@ def test_time_goes_on_until_the_last_report() -> None:
         ("running", 6, 2_000),
         ("running", 7, 245_000),
     ]
-    assert its.bill.wall_ms == judge(its).evidence["elapsed_ms"] + 5_000
+    assert its.breakdown.wall_ms == judge(its).evidence["elapsed_ms"] + 5_000
 
 
 def test_samples_divide_a_stage_of_which_no_task_has_ended() -> None:
     """They have no run time to divide yet; the wall time so far goes by their number."""
     none: dict[str, Any] = {"succeeded_tasks": 0, "run_time": None, "run_time_ms": 0, "oldest_launch_at_ms": at(2_000)}
     its = stored(running(**none, tasks=4, samples={"operator SortMergeJoin": 90, "shuffle_read": 10}))
-    waited = [(item.node_id, item.wall_ms, item.task_time_ms) for item in its.bill.items if item.wall_ms > 10_000]
+    waited = [(item.node_id, item.wall_ms, item.task_time_ms) for item in its.breakdown.items if item.wall_ms > 10_000]
     assert waited == [(0, 218_700, 0), (None, 24_300, 0)]
 
 

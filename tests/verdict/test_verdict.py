@@ -261,8 +261,8 @@ def test_what_a_command_started_is_its_own(name: str) -> None:
     assert " execution 5" in verdict.text
     assert verdict.share == pytest.approx(0.9 * of_inner.share, abs=1e-3)
     items = [item for _, item in command.command_items]
-    assert sum(item.wall_ms for item in items) == command.bill.wall_ms == 10_000
-    assert sum(item.task_time_ms for item in items) == inner.bill.task_time_ms
+    assert sum(item.wall_ms for item in items) == command.breakdown.wall_ms == 10_000
+    assert sum(item.task_time_ms for item in items) == inner.breakdown.task_time_ms
     assert not any(item.name == "nested" for item in items)
 
 
@@ -376,7 +376,7 @@ def test_a_join_that_shuffles_both_sides_though_one_is_small(name: str, said: li
     found = list(small_sides(view))
     assert [each.what for each in found] == said
     for each in found:
-        join = next(join for join in view.bill.joins if join.node_id == each.nodes[1])
+        join = next(join for join in view.breakdown.joins if join.node_id == each.nodes[1])
         assert each.wall_ms == sum(map(view.likely_wall_of, join.needed)) > 0
         assert "Broadcasting its right side may be faster" in each.next
 
@@ -462,11 +462,11 @@ def test_what_to_do_about_a_sort_is_up_to_who_asked_for_it(name: str, consumers:
     """An operator above it, for which Spark added it, or the query."""
     its = stored_plan(execution_rows(recordings()[name])) if name in recordings() else stored(name)
     view = View(its)
-    sorts = [each for each in work(view) if view.facts.nodes[each.nodes[0]].name == "Sort"]
+    sorts = [each for each in work(view) if view.plan.nodes[each.nodes[0]].name == "Sort"]
     assert sorts
     for each in sorts:
         (node,) = each.nodes
-        assert {view.facts.nodes[i].name for i in view.facts.consumers(view.facts.nodes[node])} == consumers
+        assert {view.plan.nodes[i].name for i in view.plan.consumers(view.plan.nodes[node])} == consumers
         assert each.next.startswith(said)
 
 

@@ -77,7 +77,7 @@ from joinsight.tables import (
     total,
 )
 from joinsight.timing import dependencies
-from joinsight.timing.cost import Bill, JoinCost, bill
+from joinsight.timing.cost import CostBreakdown, JoinCost, cost_breakdown
 from joinsight.timing.cost_kinds import by_kind
 from joinsight.timing.critical_path import STAGE_CAUSES, CriticalPath, critical_path
 from joinsight.timing.stages import READS, WRITES, Stages
@@ -180,22 +180,22 @@ def execution_rows(e: Execution, plans: Plans | None = None) -> Rows:
 
     `plans` may come from another run with equal nodes and plans, which saves computing them again.
     """
-    facts = _Facts(e, plans or Plans(e))
-    stages = Stages(facts)
+    source = _Source(e, plans or Plans(e))
+    stages = Stages(source)
     path = critical_path(
         e,
-        dependencies.broadcasts(facts, stages),
-        is_adaptive=facts.plans.is_adaptive,
-        commit_ms=dependencies.commit_ms(facts),
+        dependencies.broadcasts(source, stages),
+        is_adaptive=source.plans.is_adaptive,
+        commit_ms=dependencies.commit_ms(source),
         nodes=stages.writes,
     )
-    spent = list(task_times(facts, e.stages))
-    its_bill = bill(facts, path.segments, spent, stages)
-    costs = _costs(its_bill, has_ended=bool(path.segments))
-    absent = not_run(facts)
-    measured = () if facts.is_outer else [node for node in facts.graph.nodes if node.id not in absent]
-    joins = [row for node in measured if (row := _join(facts, node, costs))]
-    broadcasts = [_broadcast(facts, node, costs) for node in measured if operators.is_broadcast(node.name)]
+    spent = list(task_times(source, e.stages))
+    breakdown = cost_breakdown(source, path.segments, spent, stages)
+    costs = _costs(breakdown, has_ended=bool(path.segments))
+    absent = not_run(source)
+    measured = () if source.is_outer else [node for node in source.graph.nodes if node.id not in absent]
+    joins = [row for node in measured if (row := _join(source, node, costs))]
+    broadcasts = [_broadcast(source, node, costs) for node in measured if operators.is_broadcast(node.name)]
     joins_of: dict[int | None, list[int]] = defaultdict(list)  # an exchange
     for join in joins:
         for exchange in {join.left_exchange, join.right_exchange}:
@@ -205,23 +205,23 @@ def execution_rows(e: Execution, plans: Plans | None = None) -> Rows:
         for stage_id in set(job.stages):
             jobs_of[stage_id].append(job.id)
     return Rows(
-        execution=_execution(facts, broadcasts, spent),
-        plan_version=list(_plan_versions(facts)),
-        aqe_decision=[] if facts.is_outer else list(_decisions(facts)),
-        plan_node=_plan_nodes(facts, spent),
+        execution=_execution(source, broadcasts, spent),
+        plan_version=list(_plan_versions(source)),
+        aqe_decision=[] if source.is_outer else list(_decisions(source)),
+        plan_node=_plan_nodes(source, spent),
         plan_edge=[
-            PlanEdgeRow(**facts.key, position=position, child_id=child, parent_id=parent)
-            for position, (child, parent) in enumerate(facts.graph.edges)
+            PlanEdgeRow(**source.key, position=position, child_id=child, parent_id=parent)
+            for position, (child, parent) in enumerate(source.graph.edges)
         ],
-        node_metric=_node_metrics(facts),
-        shuffle=[_shuffle(facts, node, joins_of, costs) for node in measured if operators.is_shuffle(node.name)],
+        node_metric=_node_metrics(source),
+        shuffle=[_shuffle(source, node, joins_of, costs) for node in measured if operators.is_shuffle(node.name)],
         broadcast=broadcasts,
         joins=joins,
-        stage=[_stage(facts, stage, jobs_of, path) for stage in e.stages],
-        segment=[SegmentRow(**facts.key, position=i, **structs.asdict(each)) for i, each in enumerate(path.segments)],
-        task_time=[TaskTimeRow(**facts.key, position=i, **structs.asdict(each)) for i, each in enumerate(spent)],
-        cost=[] if facts.is_outer else list(_kinds(facts, its_bill, has_ended=bool(path.segments))),
-        cache=[] if facts.is_outer else [_cache(facts, each, path) for each in caches(facts)],
+        stage=[_stage(source, stage, jobs_of, path) for stage in e.stages],
+        segment=[SegmentRow(**source.key, position=i, **structs.asdict(each)) for i, each in enumerate(path.segments)],
+        task_time=[TaskTimeRow(**source.key, position=i, **structs.asdict(each)) for i, each in enumerate(spent)],
+        cost=[] if source.is_outer else list(_kinds(source, breakdown, has_ended=bool(path.segments))),
+        cache=[] if source.is_outer else [_cache(source, each, path) for each in caches(source)],
     )
 
 
@@ -263,7 +263,7 @@ def _hint_text(hints: JoinHint) -> str:
     return ", ".join(f"{hint} {side}" for hint, side in sides if hint)
 
 
-class _Facts(PlanMetrics):
+class _Source(PlanMetrics):
     """An execution with its final graph and its measurements, shared by the functions that make rows."""
 
     def __init__(self, e: Execution, plans: Plans) -> None:
@@ -301,12 +301,12 @@ class _Facts(PlanMetrics):
         return e.state == "succeeded" and not e.incomplete and not is_retried
 
 
-def _query_shape(facts: _Facts, line: str | None) -> str | None:
+def _query_shape(source: _Source, line: str | None) -> str | None:
     """The key of the query; of a command that shows only its name, such as saveAsTable, its line of code is part."""
-    e, shape = facts.execution, facts.plans.keys.query_shape
-    if facts.is_outer:
+    e, shape = source.execution, source.plans.keys.query_shape
+    if source.is_outer:
         return None
-    if shape is None or not _is_bare_command(e, facts.plans.graphs[0]):
+    if shape is None or not _is_bare_command(e, source.plans.graphs[0]):
         return shape
     if e.root_execution_id != e.execution_id:
         return None  # a part of another command
@@ -320,17 +320,17 @@ def _is_bare_command(e: Execution, graph: Graph) -> bool:
     return only_started and len(graph.nodes) == 1 and graph.nodes[0].simple.strip() == graph.nodes[0].name
 
 
-def _execution(facts: _Facts, broadcasts: Iterable[BroadcastRow], spent: Iterable[Spent]) -> ExecutionRow:
-    e, batch = facts.execution, facts.batch
+def _execution(source: _Source, broadcasts: Iterable[BroadcastRow], spent: Iterable[Spent]) -> ExecutionRow:
+    e, batch = source.execution, source.batch
     ran = [stage for stage in e.stages if stage.state not in NOT_RUN]
-    named = title(e.description, e.statement or "", facts.plans.keys.outline)
+    named = title(e.description, e.statement or "", source.plans.keys.outline)
     line = called_from(e.description, e.call_site)
     return ExecutionRow(
-        **facts.key,
+        **source.key,
         root_execution_id=e.root_execution_id,
         job_name=e.job_name,
-        query_shape=_query_shape(facts, line),
-        plan_fingerprint=facts.plans.keys.fingerprints[-1] if facts.plans.keys.fingerprints else None,
+        query_shape=_query_shape(source, line),
+        plan_fingerprint=source.plans.keys.fingerprints[-1] if source.plans.keys.fingerprints else None,
         state=e.state,
         ended_at=_time(e.ended_at_ms),
         duration_ms=None if e.ended_at_ms is None else max(0, e.ended_at_ms - e.started_at_ms),
@@ -349,7 +349,7 @@ def _execution(facts: _Facts, broadcasts: Iterable[BroadcastRow], spent: Iterabl
         streaming_query_id=batch and batch.query_id,
         streaming_run_id=batch and batch.run_id,
         streaming_batch_id=batch and batch.batch_id,
-        is_outer=facts.is_outer,
+        is_outer=source.is_outer,
         nested=len(e.nested) if e.root_execution_id == e.execution_id else 0,
         tags={**dbt_tags(e.description, e.statement or ""), **e.tags},
         configuration=e.configuration,
@@ -366,32 +366,32 @@ def _execution(facts: _Facts, broadcasts: Iterable[BroadcastRow], spent: Iterabl
         memory_spilled_bytes=total(stage.memory_spilled_bytes for stage in ran),
         disk_spilled_bytes=total(stage.disk_spilled_bytes for stage in ran),
         shuffle_partitions=byte_size(e.configuration.get("spark.sql.shuffle.partitions"), DEFAULT_SHUFFLE_PARTITIONS),
-        broadcast_threshold_bytes=facts.threshold,
-        is_adaptive=facts.plans.is_adaptive,
+        broadcast_threshold_bytes=source.threshold,
+        is_adaptive=source.plans.is_adaptive,
         plan_versions=len(e.plans) + e.plans_dropped,
         incomplete=e.incomplete or None,
         incomplete_codes=e.incomplete_codes or None,
         origin=e.origin,
         listener_id=e.listener.id,
         sequence=e.sequence,
-        words=words([named or "", line or "", *_searchable(facts)]),
+        words=words([named or "", line or "", *_searchable(source)]),
     )
 
 
-def _searchable(facts: _Facts) -> Iterator[str]:
+def _searchable(source: _Source) -> Iterator[str]:
     """What an execution is found by: its job, description, operators, the tables that it reads and writes, SQL text."""
-    e = facts.execution
+    e = source.execution
     yield e.job_name
     yield e.description
-    for node in facts.graph.nodes:
+    for node in source.graph.nodes:
         if not node.is_cluster:
             yield node.name
             yield from _TABLES.findall(node.simple)
     yield e.statement or ""  # last, because a long one fills what is left
 
 
-def _plan_versions(facts: _Facts) -> Iterator[PlanVersionRow]:
-    plans = facts.execution.plans
+def _plan_versions(source: _Source) -> Iterator[PlanVersionRow]:
+    plans = source.execution.plans
     # By identity, as plan versions share nodes; the document keeps them alive, so an id is not reused
     metrics: dict[int, list[list[object]]] = {}
 
@@ -402,7 +402,7 @@ def _plan_versions(facts: _Facts) -> Iterator[PlanVersionRow]:
         return known
 
     for version, (plan, graph, fingerprint) in enumerate(
-        zip(plans, facts.plans.graphs, facts.plans.keys.fingerprints, strict=True)
+        zip(plans, source.plans.graphs, source.plans.keys.fingerprints, strict=True)
     ):
         nodes = [
             {
@@ -416,7 +416,7 @@ def _plan_versions(facts: _Facts) -> Iterator[PlanVersionRow]:
             for node in graph.nodes
         ]
         yield PlanVersionRow(
-            **facts.key,
+            **source.key,
             version=version,
             planned_at=_at(plan.at_ms),
             is_final=version == len(plans) - 1,
@@ -426,27 +426,27 @@ def _plan_versions(facts: _Facts) -> Iterator[PlanVersionRow]:
         )
 
 
-def _decisions(facts: _Facts) -> Iterator[AqeDecisionRow]:
+def _decisions(source: _Source) -> Iterator[AqeDecisionRow]:
     positions: Counter[int] = Counter()
-    for decision in facts.plans.changes.decisions(facts.accumulators):
-        at = _at(facts.execution.plans[decision.version].at_ms)
-        yield AqeDecisionRow(**facts.key, **asdict(decision), position=positions[decision.version], decided_at=at)
+    for decision in source.plans.changes.decisions(source.accumulators):
+        at = _at(source.execution.plans[decision.version].at_ms)
+        yield AqeDecisionRow(**source.key, **asdict(decision), position=positions[decision.version], decided_at=at)
         positions[decision.version] += 1
 
 
-def _plan_nodes(facts: _Facts, spent: Iterable[Spent]) -> list[PlanNodeRow]:
+def _plan_nodes(source: _Source, spent: Iterable[Spent]) -> list[PlanNodeRow]:
     parts: dict[int | None, list[Spent]] = defaultdict(list)
     for each in spent:
         parts[each.node_id].append(each)
-    return [_plan_node(facts, node, parts[node.id]) for node in facts.graph.nodes]
+    return [_plan_node(source, node, parts[node.id]) for node in source.graph.nodes]
 
 
-def _plan_node(facts: _Facts, node: Node, spent: Sequence[Spent]) -> PlanNodeRow:
+def _plan_node(source: _Source, node: Node, spent: Sequence[Spent]) -> PlanNodeRow:
     errors = [each.task_time_error_ms for each in spent if each.task_time_error_ms is not None]
     return PlanNodeRow(
-        **facts.key,
+        **source.key,
         node_id=node.id,
-        operator_key=facts.plans.operator_keys.get(node.id),
+        operator_key=source.plans.operator_keys.get(node.id),
         name=node.name,
         simple=node.simple,
         cluster_id=node.cluster,
@@ -458,24 +458,24 @@ def _plan_node(facts: _Facts, node: Node, spent: Sequence[Spent]) -> PlanNodeRow
     )
 
 
-def _node_metrics(facts: _Facts) -> list[NodeMetricRow]:
+def _node_metrics(source: _Source) -> list[NodeMetricRow]:
     rows = {
-        (node.id, metric.id): _node_metric(facts, node.id, metric)
-        for node in facts.graph.nodes
+        (node.id, metric.id): _node_metric(source, node.id, metric)
+        for node in source.graph.nodes
         for metric in node.metrics
     }
     placed = {accumulator for _, accumulator in rows}
-    earlier = [metric for graph in facts.plans.graphs for node in graph.nodes for metric in node.metrics]
-    for metric in (*earlier, *facts.execution.announced):
-        if metric.id not in placed and metric.id in facts.accumulators:
-            rows[NO_NODE, metric.id] = _node_metric(facts, NO_NODE, metric)
+    earlier = [metric for graph in source.plans.graphs for node in graph.nodes for metric in node.metrics]
+    for metric in (*earlier, *source.execution.announced):
+        if metric.id not in placed and metric.id in source.accumulators:
+            rows[NO_NODE, metric.id] = _node_metric(source, NO_NODE, metric)
     return list(rows.values())
 
 
-def _node_metric(facts: _Facts, node_id: int, metric: Metric) -> NodeMetricRow:
-    measured = facts.accumulators.get(metric.id) or _NOT_MEASURED
+def _node_metric(source: _Source, node_id: int, metric: Metric) -> NodeMetricRow:
+    measured = source.accumulators.get(metric.id) or _NOT_MEASURED
     return NodeMetricRow(
-        **facts.key,
+        **source.key,
         node_id=node_id,
         accumulator_id=metric.id,
         name=metric.name,
@@ -493,9 +493,9 @@ def _node_metric(facts: _Facts, node_id: int, metric: Metric) -> NodeMetricRow:
     )
 
 
-def _shuffle(facts: _Facts, node: Node, joins_of: Mapping[int | None, list[int]], costs: Costs) -> ShuffleRow:
+def _shuffle(source: _Source, node: Node, joins_of: Mapping[int | None, list[int]], costs: Costs) -> ShuffleRow:
     text = texts.shuffle_text(node.simple)
-    metrics = facts.metrics(node)
+    metrics = source.metrics(node)
     columns = from_metrics(ShuffleRow, metrics)
     if columns["partitions"] is None:
         columns["partitions"] = text.partitions
@@ -504,22 +504,22 @@ def _shuffle(facts: _Facts, node: Node, joins_of: Mapping[int | None, list[int]]
         columns["rows_read_max"] = read.max
         columns["rows_read_max_task_id"] = read.max_task
         median = read.median
-        if _has_other_tasks(facts, node, read, columns["partitions"]):
+        if _has_other_tasks(source, node, read, columns["partitions"]):
             median = read.positive_median if (read.positive or 0) > 1 else None
         columns["rows_read_median"] = median
         columns["skew_ratio"] = read.max / median if median else None
-    reads = [facts.nodes[i] for i in facts.consumers(node) if _is_aqe_read(facts.nodes[i])]
+    reads = [source.nodes[i] for i in source.consumers(node) if _is_aqe_read(source.nodes[i])]
     for aqe_read in reads[:1]:
         columns["aqe_read"] = re.findall(r"coalesced|skewed|local", aqe_read.simple)
-        columns |= from_metrics(ShuffleRow, facts.metrics(aqe_read), AQE_READ)
+        columns |= from_metrics(ShuffleRow, source.metrics(aqe_read), AQE_READ)
     return ShuffleRow(
-        **facts.key,
+        **source.key,
         node_id=node.id,
-        operator_key=facts.plans.operator_keys[node.id],
+        operator_key=source.plans.operator_keys[node.id],
         partitioning=text.partitioning,
         keys=list(text.keys),
-        origin=text.origin or next(filter(None, (texts.origin(part.simple) for part in facts.parts(node))), None),
-        consumers=len(facts.consumers(node)),
+        origin=text.origin or next(filter(None, (texts.origin(part.simple) for part in source.parts(node))), None),
+        consumers=len(source.consumers(node)),
         join_nodes=joins_of.get(node.id, []),
         map_stages=_stages(metrics, WRITES),
         reduce_stages=_stages(metrics, READS),
@@ -528,30 +528,30 @@ def _shuffle(facts: _Facts, node: Node, joins_of: Mapping[int | None, list[int]]
     )
 
 
-def _has_other_tasks(facts: _Facts, shuffle: Node, read: Accumulator, partitions: int | None) -> bool:
+def _has_other_tasks(source: _Source, shuffle: Node, read: Accumulator, partitions: int | None) -> bool:
     """Whether a UNION has tasks of other branches in the stages that read a shuffle; they count as if they read 0 rows.
 
     Without them, a stage has at most as many tasks as its consumers read partitions. From Spark 4.1 on, that is so for
     branches of equal partitioning: each task reads a partition of each.
     """
-    consumers = [facts.nodes[i] for i in facts.consumers(shuffle)]
-    after_aqe = (facts.total(each, "number of partitions") if _is_aqe_read(each) else None for each in consumers)
+    consumers = [source.nodes[i] for i in source.consumers(shuffle)]
+    after_aqe = (source.total(each, "number of partitions") if _is_aqe_read(each) else None for each in consumers)
     numbers = [number or partitions or 0 for number in after_aqe]
     in_a_stage = sum(numbers) if len(read.stages) < len(numbers) else max(numbers, default=0)
-    return read.count > in_a_stage * max(1, len(read.stages)) and _is_in_union(facts, shuffle)
+    return read.count > in_a_stage * max(1, len(read.stages)) and _is_in_union(source, shuffle)
 
 
-def _is_in_union(facts: _Facts, exchange: Node) -> bool:
+def _is_in_union(source: _Source, exchange: Node) -> bool:
     """Whether the rows of an exchange reach a UNION before another exchange."""
-    todo = list(facts.consumers(exchange))
+    todo = list(source.consumers(exchange))
     seen = set(todo)
     while todo:
-        node = facts.nodes[todo.pop()]
+        node = source.nodes[todo.pop()]
         operator = operators.of(node.name)
         if operator.name == operators.UNION:
             return True
         if not operator.is_exchange:
-            above = set(facts.consumers(node)) - seen
+            above = set(source.consumers(node)) - seen
             seen |= above
             todo += above
     return False
@@ -561,80 +561,80 @@ def _is_aqe_read(node: Node) -> bool:
     return operators.of(node.name).kind == "shuffle_read"
 
 
-def _broadcast(facts: _Facts, node: Node, costs: Costs) -> BroadcastRow:
-    measured = from_metrics(BroadcastRow, facts.metrics(node))
-    consumers = facts.consumers(node)
+def _broadcast(source: _Source, node: Node, costs: Costs) -> BroadcastRow:
+    measured = from_metrics(BroadcastRow, source.metrics(node))
+    consumers = source.consumers(node)
     if measured["size_bytes"] is not None:
         outcome = "succeeded"
     else:
-        outcome = {"failed": "failed", "running": "running"}.get(facts.execution.state, "unknown")
-    if outcome == "failed" and not _BROADCAST.search(facts.execution.error or "") and not _has_run(facts, node):
+        outcome = {"failed": "failed", "running": "running"}.get(source.execution.state, "unknown")
+    if outcome == "failed" and not _BROADCAST.search(source.execution.error or "") and not _has_run(source, node):
         outcome = "unknown"
     return BroadcastRow(
-        **facts.key,
+        **source.key,
         node_id=node.id,
-        operator_key=facts.plans.operator_keys[node.id],
+        operator_key=source.plans.operator_keys[node.id],
         mode=texts.broadcast_mode(node.simple),
         outcome=outcome,
         consumers=len(consumers),
-        join_nodes=[i for i in consumers if operators.join_strategy(facts.nodes[i].name)],
-        threshold_bytes=facts.measured_threshold,
-        shuffled_bytes=_shuffled_bytes(facts, node),
+        join_nodes=[i for i in consumers if operators.join_strategy(source.nodes[i].name)],
+        threshold_bytes=source.measured_threshold,
+        shuffled_bytes=_shuffled_bytes(source, node),
         **measured,
         **costs.get(node.id, {}),
     )
 
 
-def _has_run(facts: _Facts, exchange: Node) -> bool:
+def _has_run(source: _Source, exchange: Node) -> bool:
     """Whether an operator below measured something in this execution."""
-    todo, seen = list(facts.children.get(exchange.id, ())), set()
+    todo, seen = list(source.children.get(exchange.id, ())), set()
     while todo:
-        node = facts.nodes[todo.pop()]
+        node = source.nodes[todo.pop()]
         if node.id not in seen:
             seen.add(node.id)
-            todo += facts.children.get(node.id, ())
-            if any((measured.sum or 0) > 0 for measured in facts.metrics(node).values()):
+            todo += source.children.get(node.id, ())
+            if any((measured.sum or 0) > 0 for measured in source.metrics(node).values()):
                 return True
     return False
 
 
-def _shuffled_bytes(facts: _Facts, broadcast: Node) -> int | None:
+def _shuffled_bytes(source: _Source, broadcast: Node) -> int | None:
     """The data size of the shuffle whose rows are broadcast; None unless they come directly from a shuffle."""
-    below = facts.inputs(broadcast)
-    if len(below) == 1 and _is_aqe_read(facts.nodes[below[0]]):
-        below = facts.inputs(facts.nodes[below[0]])
-    shuffles = [facts.nodes[i] for i in below if operators.is_shuffle(facts.nodes[i].name)]
-    return facts.total(shuffles[0], DATA_SIZE) if shuffles else None
+    below = source.inputs(broadcast)
+    if len(below) == 1 and _is_aqe_read(source.nodes[below[0]]):
+        below = source.inputs(source.nodes[below[0]])
+    shuffles = [source.nodes[i] for i in below if operators.is_shuffle(source.nodes[i].name)]
+    return source.total(shuffles[0], DATA_SIZE) if shuffles else None
 
 
-def _join(facts: _Facts, node: Node, costs: Costs) -> JoinRow | None:
+def _join(source: _Source, node: Node, costs: Costs) -> JoinRow | None:
     text = texts.join_text(node.name, node.simple)
     if text is None:
         return None
-    below = facts.inputs(node)[:2]
-    left, right = (*(facts.fed_by(child) for child in below), Input(), Input())[:2]
+    below = source.inputs(node)[:2]
+    left, right = (*(source.fed_by(child) for child in below), Input(), Input())[:2]
     fed = {"left": left, "right": right}
     counts_again = text.strategy == operators.CARTESIAN_PRODUCT
     # A task of a cartesian product computes a partition of each side: a side's rows count once a partition of the other
     rows = {side: None if counts_again and not its.is_counted_by_exchange else its.rows for side, its in fed.items()}
-    measured = from_metrics(JoinRow, facts.metrics(node))
+    measured = from_metrics(JoinRow, source.metrics(node))
     built = fed[text.build_side].exchange if text.build_side else None
-    if built is not None and operators.is_broadcast(facts.nodes[built].name):
-        of_broadcast = from_metrics(BroadcastRow, facts.metrics(facts.nodes[built]))
+    if built is not None and operators.is_broadcast(source.nodes[built].name):
+        of_broadcast = from_metrics(BroadcastRow, source.metrics(source.nodes[built]))
         measured |= {"build_bytes": of_broadcast["size_bytes"], "build_ms": of_broadcast["build_ms"]}
-    sorts = [facts.nodes[child] for child in below if operators.of(facts.nodes[child].name).kind == "sort"]
-    hint = facts.plans.hints.get(facts.plans.operator_keys[node.id]) or None
+    sorts = [source.nodes[child] for child in below if operators.of(source.nodes[child].name).kind == "sort"]
+    hint = source.plans.hints.get(source.plans.operator_keys[node.id]) or None
     verdict = could_be_broadcast(
         text,
-        {side: _side(facts, its) for side, its in fed.items()},
-        facts.measured_threshold,
+        {side: _side(source, its) for side, its in fed.items()},
+        source.measured_threshold,
         hint=hint,
-        max_bytes=max_broadcast_bytes(facts.execution.configuration),
+        max_bytes=max_broadcast_bytes(source.execution.configuration),
     )
     return JoinRow(
-        **facts.key,
+        **source.key,
         node_id=node.id,
-        operator_key=facts.plans.operator_keys[node.id],
+        operator_key=source.plans.operator_keys[node.id],
         strategy=text.strategy,
         join_type=text.join_type,
         build_side=text.build_side,
@@ -650,9 +650,9 @@ def _join(facts: _Facts, node: Node, costs: Costs) -> JoinRow | None:
         right_bytes=right.bytes,
         left_exchange=left.exchange,
         right_exchange=right.exchange,
-        sort_ms=total(facts.total(each, "sort time") for each in sorts),
-        spill_bytes=total(facts.total(each, "spill size") for each in (node, *sorts)),
-        threshold_bytes=facts.measured_threshold,
+        sort_ms=total(source.total(each, "sort time") for each in sorts),
+        spill_bytes=total(source.total(each, "spill size") for each in (node, *sorts)),
+        threshold_bytes=source.measured_threshold,
         broadcast_verdict=verdict.verdict,
         broadcast_side=verdict.side,
         broadcast_side_bytes=verdict.bytes,
@@ -661,14 +661,14 @@ def _join(facts: _Facts, node: Node, costs: Costs) -> JoinRow | None:
     )
 
 
-def _side(facts: _Facts, fed: Input) -> Side:
+def _side(source: _Source, fed: Input) -> Side:
     """The size of a side; empty if it may have grown between its exchange and the join."""
     if fed.exchange is None:
         return Side()
-    exchange = facts.nodes[fed.exchange]
+    exchange = source.nodes[fed.exchange]
     if not operators.is_broadcast(exchange.name) and not fed.is_whole:
         return Side()
-    return Side(fed.bytes, fed.rows, facts.is_exact(exchange, DATA_SIZE))
+    return Side(fed.bytes, fed.rows, source.is_exact(exchange, DATA_SIZE))
 
 
 def _ratio(output: int | None, left: int | None, right: int | None) -> float | None:
@@ -678,9 +678,9 @@ def _ratio(output: int | None, left: int | None, right: int | None) -> float | N
     return output / max(left, right)
 
 
-def _stage(facts: _Facts, stage: Stage, jobs_of: Mapping[int, list[int]], path: CriticalPath) -> StageRow:
+def _stage(source: _Source, stage: Stage, jobs_of: Mapping[int, list[int]], path: CriticalPath) -> StageRow:
     return StageRow(
-        **facts.key,
+        **source.key,
         stage_id=stage.id,
         stage_attempt=stage.attempt,
         name=stage.name,
@@ -719,9 +719,9 @@ Costs = Mapping[int, Mapping[str, Any]]
 """By node, the columns of what it cost."""
 
 
-def _costs(its_bill: Bill, *, has_ended: bool) -> Costs:
+def _costs(breakdown: CostBreakdown, *, has_ended: bool) -> Costs:
     costs: dict[int, dict[str, Any]] = {}
-    for node_id, each in its_bill.charged().items():
+    for node_id, each in breakdown.charged().items():
         wall_ms = each.wall_ms if has_ended else None
         costs[node_id] = {"cost_wall_ms": wall_ms, "cost_task_ms": total([each.task_time_ms])}
         if isinstance(each, JoinCost):
@@ -730,27 +730,27 @@ def _costs(its_bill: Bill, *, has_ended: bool) -> Costs:
     return costs
 
 
-def _kinds(facts: _Facts, its_bill: Bill, *, has_ended: bool) -> Iterator[CostRow]:
-    for each in by_kind(facts.nodes, its_bill):
+def _kinds(source: _Source, breakdown: CostBreakdown, *, has_ended: bool) -> Iterator[CostRow]:
+    for each in by_kind(source.nodes, breakdown):
         wall_ms, task_ms = each.wall_ms if has_ended else None, total([each.task_ms]) or None
         if wall_ms is not None or task_ms is not None:
-            yield CostRow(**facts.key, kind=each.kind, wall_ms=wall_ms, task_ms=task_ms)
+            yield CostRow(**source.key, kind=each.kind, wall_ms=wall_ms, task_ms=task_ms)
 
 
-def _cache(facts: _Facts, cache: Cache, path: CriticalPath) -> CacheRow:
+def _cache(source: _Source, cache: Cache, path: CriticalPath) -> CacheRow:
     stages = cache.filled_in
     waited = (s.end_ms - s.start_ms for s in path.segments if s.stage_id in stages and s.cause in STAGE_CAUSES)
-    scans = [facts.nodes[i] for i in cache.scans]
+    scans = [source.nodes[i] for i in cache.scans]
     return CacheRow(
-        **facts.key,
+        **source.key,
         cache_id=cache.cache_id,
         node_id=cache.scans[0],
         scans=len(scans),
         table_name=operators.cached_table(scans[0].name) or None,
-        rows_read=total(facts.total(node, OUTPUT_ROWS) for node in scans),
+        rows_read=total(source.total(node, OUTPUT_ROWS) for node in scans),
         fill_stages=sorted(stages) or None,
         fill_wall_ms=sum(waited) if stages and path.segments else None,
-        fill_task_ms=total(stage.run_time_ms for stage in facts.execution.stages if stage.id in stages),
+        fill_task_ms=total(stage.run_time_ms for stage in source.execution.stages if stage.id in stages),
     )
 
 

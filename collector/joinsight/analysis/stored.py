@@ -23,7 +23,7 @@ from joinsight.plan.identity import Identity
 from joinsight.plan.metrics import PlanMetrics
 from joinsight.tables import Row, as_columns
 from joinsight.timing import cost
-from joinsight.timing.cost import Bill, Item
+from joinsight.timing.cost import CostBreakdown, Item
 from joinsight.timing.critical_path import Segment
 from joinsight.timing.savings import Savings
 from joinsight.timing.stages import Stages
@@ -89,7 +89,7 @@ class StoredPlan:
         for number, stored in known.items():  # in the order of their start: the outer one first
             for inner, ms in stored.waited_itself.items():
                 if inner in known:
-                    part = min(alone[number], round(whole[number] * ms / stored.bill.wall_ms))
+                    part = min(alone[number], round(whole[number] * ms / stored.breakdown.wall_ms))
                     alone[number] -= part
                     whole[inner] += part
                     alone[inner] += part
@@ -97,7 +97,7 @@ class StoredPlan:
 
     @cached_property
     def _known(self) -> Mapping[int, StoredPlan]:
-        return {each.execution["execution_id"]: each for each in self.nested if each.bill.wall_ms}
+        return {each.execution["execution_id"]: each for each in self.nested if each.breakdown.wall_ms}
 
     @property
     def drawn(self) -> Sequence[StoredPlan]:
@@ -105,14 +105,14 @@ class StoredPlan:
 
         A plan of one operator, such as that of another command, says nothing.
         """
-        least, waited = _LEAST_SHOWN * self.bill.wall_ms, self.waited
-        plans = [each for each in self.nested if len(each.facts.nodes) > 1]
-        return [e for e in plans if e.bill.joins or waited.get(e.execution["execution_id"], 0) >= least]
+        least, waited = _LEAST_SHOWN * self.breakdown.wall_ms, self.waited
+        plans = [each for each in self.nested if len(each.plan.nodes) > 1]
+        return [e for e in plans if e.breakdown.joins or waited.get(e.execution["execution_id"], 0) >= least]
 
     def whole_ms(self, nested: StoredPlan) -> float:
         """What the wall times of this execution's operators are divided by to be shares of its own wall time."""
         waited = self._waits[1][nested.execution["execution_id"]]
-        return self.bill.wall_ms * nested.bill.wall_ms / waited if waited else inf
+        return self.breakdown.wall_ms * nested.breakdown.wall_ms / waited if waited else inf
 
     def own_reads_ms(self, what: str) -> tuple[int, int]:
         """How long a table format read something of its own (see `reads_of`) before it began, and while it waited."""
@@ -153,32 +153,32 @@ class StoredPlan:
     def _items_besides(self, known: Collection[int]) -> Sequence[Item]:
         """Its items; that of executions that it started has only the others than these."""
         left = sum(ms for number, ms in self.waited_itself.items() if number not in known)
-        items = (replace(each, wall_ms=left) if is_nested(each) else each for each in self.bill.items)
+        items = (replace(each, wall_ms=left) if is_nested(each) else each for each in self.breakdown.items)
         return [each for each in items if left or not is_nested(each)]
 
     @cached_property
-    def facts(self) -> PlanMetrics:
+    def plan(self) -> PlanMetrics:
         """The final plan with what was measured at its nodes."""
-        return self.facts_of(self.version(None))
+        return self.plan_of(self.version(None))
 
-    def facts_of(self, version: Row | None) -> PlanMetrics:
+    def plan_of(self, version: Row | None) -> PlanMetrics:
         """A plan version with what was measured at its nodes."""
         return PlanMetrics(graph_of(version), _measured(self.metrics))
 
     @cached_property
-    def bill(self) -> Bill:
+    def breakdown(self) -> CostBreakdown:
         """What the execution cost."""
-        return _bill(self.facts, self.segments, self.task_times, self.shuffles)
+        return _breakdown(self.plan, self.segments, self.task_times, self.shuffles)
 
     def not_run(self, version: Row) -> frozenset[int]:
         """The nodes of a plan version that fill cached tables which were there: their metrics are Spark's zeros."""
-        return not_run(self.facts_of(version))
+        return not_run(self.plan_of(version))
 
     @cached_property
     def savings(self) -> Savings:
         """How much less time it would have taken without an operator."""
         attempts = [(each.row["stage_id"], each.row["stage_attempt"]) for each in self.recording.stages]
-        return Savings(self.bill, self.recording.replay, attempts)
+        return Savings(self.breakdown, self.recording.replay, attempts)
 
     @cached_property
     def recording(self) -> Recording:
@@ -188,14 +188,14 @@ class StoredPlan:
     @cached_property
     def operator_keys(self) -> Mapping[int, str]:
         """Keys of the operators of its final plan, by node."""
-        return Identity().operator_keys(self.facts.graph)
+        return Identity().operator_keys(self.plan.graph)
 
     @cached_property
     def not_followed(self) -> Sequence[AcceptedAdvice]:
         """The accepted advice that its final plan does not follow."""
         if not self.advice:
             return ()
-        nodes = self.facts.nodes
+        nodes = self.plan.nodes
         strategies = {key: operators.join_strategy(nodes[i].name) or "" for i, key in self.operator_keys.items()}
         return tuple(
             not_followed(self.advice, strategies, {**self.settings, **(self.execution["configuration"] or {})})
@@ -245,12 +245,14 @@ def uses_of(rows: Sequence[Row]) -> Row:
     }
 
 
-def _bill(facts: PlanMetrics, path: Iterable[Row], task_times: Iterable[Row], shuffles: Iterable[Row]) -> Bill:
+def _breakdown(
+    plan: PlanMetrics, path: Iterable[Row], task_times: Iterable[Row], shuffles: Iterable[Row]
+) -> CostBreakdown:
     """What an execution cost, from its final plan, and rows of `segment`, `task_time` and `shuffle`."""
     exchanges = {row["node_id"]: (row["map_stages"] or (), row["reduce_stages"] or ()) for row in shuffles}
     segments = (Segment(*map(row.__getitem__, Segment.__struct_fields__)) for row in path)
     spent = (Spent(*map(row.__getitem__, Spent.__struct_fields__)) for row in task_times)
-    return cost.bill(facts, segments, spent, Stages(facts, exchanges))
+    return cost.cost_breakdown(plan, segments, spent, Stages(plan, exchanges))
 
 
 def graph_of(version: Row | None) -> Graph:

@@ -51,7 +51,7 @@ class _Line:
 def print_stored(
     execution: str, *, database_url: str | None, data: Path | None, core_hour_price: float | None, as_json: bool
 ) -> None:
-    """Print the bill of the execution of this name."""
+    """Print the breakdown of the execution of this name."""
     with open_store(database_url, data) as connection:
         stored = reading.read_plan(connection, reading.find_execution(connection, execution))
     if as_json:
@@ -61,7 +61,7 @@ def print_stored(
 
 
 def _named(stored: StoredPlan, core_hour_price: float | None) -> dict[str, Any]:
-    """The bill with the texts of its lines."""
+    """The cost breakdown with the texts of its lines."""
     labels = Labels(stored)
 
     def line(label: str, each: Item | JoinCost) -> dict[str, Any]:
@@ -70,7 +70,7 @@ def _named(stored: StoredPlan, core_hour_price: float | None) -> dict[str, Any]:
 
     return {
         "execution": stored.execution,
-        "items": [{**line(labels.item(item), item), "work": labels.work(item)} for item in stored.bill.items],
+        "items": [{**line(labels.item(item), item), "work": labels.work(item)} for item in stored.breakdown.items],
         "joins": [
             {
                 **line(labels.operator(join.node_id), join),
@@ -78,7 +78,7 @@ def _named(stored: StoredPlan, core_hour_price: float | None) -> dict[str, Any]:
                 "most_task_time_ms": join.most_task_time_ms,
                 "savings_ms": _savings(join, stored, labels),
             }
-            for join in stored.bill.joins
+            for join in stored.breakdown.joins
         ],
         "caches": stored.caches,
         "nested": [
@@ -111,19 +111,19 @@ def print_bill(out: Console, stored: StoredPlan, core_hour_price: float | None =
     if stored.execution["state"] not in ENDED:
         note = (
             "So far, as of its last report."
-            if stored.bill.wall_ms
+            if stored.breakdown.wall_ms
             else "Only task time: what an execution waited for is known when it has ended."
         )
         out.print(Text(note, "yellow"))
     _print_table(out, "Cost:", list(_items(stored)), core_hour_price)
-    joins = [line for join in stored.bill.joins for line in _join(join, stored, labels)]
+    joins = [line for join in stored.breakdown.joins for line in _join(join, stored, labels)]
     if joins:
         _print_table(
             out, "Joins, each with the sorts, shuffles and broadcasts that only it needed:", joins, core_hour_price
         )
     for each in stored.nested:
         its = Labels(each)
-        lines = [line for join in each.bill.joins for line in _join(join, each, its)]
+        lines = [line for join in each.breakdown.joins for line in _join(join, each, its)]
         if lines:
             title = f"Joins of execution {each.execution['execution_id']}, {visible_line(query_title(each.execution))}:"
             _print_table(out, title, lines, core_hour_price)
@@ -200,8 +200,8 @@ def _error(ms: int | None) -> str:
 
 def _join(join: JoinCost, stored: StoredPlan, labels: Labels) -> Iterator[_Line]:
     """The join with all that it made necessary, then each part of it that is known."""
-    bill = stored.bill
-    wall, tasks = bill.wall_ms, bill.task_time_ms
+    breakdown = stored.breakdown
+    wall, tasks = breakdown.wall_ms, breakdown.task_time_ms
     yield _Line(
         Text(visible_line(labels.operator(join.node_id)), "bold"),
         str(join.node_id),
@@ -212,7 +212,7 @@ def _join(join: JoinCost, stored: StoredPlan, labels: Labels) -> Iterator[_Line]
         task_share=_share(join.task_time_ms, join.most_task_time_ms, tasks),
         task_time_ms=join.task_time_ms,
     )
-    items = {item.node_id: item for item in bill.items if item.kind == "operator"}
+    items = {item.node_id: item for item in breakdown.items if item.kind == "operator"}
     for node_id in (join.node_id, *join.needed):
         item = items.get(node_id)
         if item is not None:
@@ -260,7 +260,7 @@ def _footnote(stored: StoredPlan) -> str:
     text = "Wall time: how long the execution waited for it. Task time: summed over tasks. See joinsight docs cost."
     if any(row["samples"] is not None for row in stored.task_times) or not stored.task_times:
         return text
-    told = stored.bill.operators()
+    told = stored.breakdown.operators()
     python = (row for row in stored.metrics if row["name"] == PYTHON_TIME and row["node_id"] >= 0 and row["total"])
     ran = [row for row in python if row["node_id"] not in told]
     workers = [f"{duration_text(row['total'])} (node {row['node_id']})" for row in ran]

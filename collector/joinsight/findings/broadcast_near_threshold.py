@@ -109,12 +109,12 @@ def _near_threshold(context: PlanContext, broadcast: BroadcastRow, used_by: Join
 def _files_bytes(context: PlanContext, node_id: int) -> int | None:
     """Size of the files whose rows are broadcast, only filtered and cut; None if they are not all from one scan."""
     while True:
-        below = context.facts.children.get(node_id, ())
+        below = context.plan.children.get(node_id, ())
         if len(below) != 1:
             return None
         node_id = below[0]
-        node = context.facts.nodes[node_id]
-        size = context.facts.total(node, FILES_SIZE)
+        node = context.plan.nodes[node_id]
+        size = context.plan.total(node, FILES_SIZE)
         if size is not None or not _keeps_to_files(node.name):
             return size
 

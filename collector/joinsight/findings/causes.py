@@ -37,7 +37,7 @@ class _Kind:
 
 def _has_keys(context: PlanContext, cause: Cause) -> bool:
     """Others compare all pairs of rows: nested-loop-join."""
-    return not operators.of(context.facts.nodes[cause.nodes[0]].name).compares_pairs
+    return not operators.of(context.plan.nodes[cause.nodes[0]].name).compares_pairs
 
 
 def _is_large(context: PlanContext, cause: Cause) -> bool:
@@ -51,7 +51,7 @@ def _is_expensive(context: PlanContext, cause: Cause) -> bool:
         cause.only_says_where
         and bool(cause.nodes)
         and not cause.evidence.get("is_estimate")
-        and is_heavy(context.facts.nodes[cause.nodes[0]])
+        and is_heavy(context.plan.nodes[cause.nodes[0]])
     )
 
 

@@ -12,7 +12,7 @@ def alone_ms(context: PlanContext, broadcast: BroadcastRow) -> int:
     0 where that is not known, or where little was collected: then the driver did something else, or waited.
     """
     collect, build, send = broadcast.collect_ms, broadcast.build_ms, broadcast.broadcast_ms
-    stages = context.stages(context.view.bill.stages.making(broadcast.node_id))
+    stages = context.stages(context.view.breakdown.stages.making(broadcast.node_id))
     ran = [
         (stage.completed_at - stage.submitted_at).total_seconds()
         for stage in stages

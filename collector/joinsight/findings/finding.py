@@ -185,9 +185,9 @@ class PlanContext:
         return self.history.batches(self.execution)
 
     @property
-    def facts(self) -> PlanMetrics:
+    def plan(self) -> PlanMetrics:
         """The final plan with what was measured at its nodes."""
-        return self.view.facts
+        return self.view.plan
 
     def stages(self, ids: Iterable[int]) -> list[StageRow]:
         """The attempts of these stages that ran."""

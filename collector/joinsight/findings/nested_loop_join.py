@@ -50,8 +50,8 @@ def _cartesian_pairs(context: PlanContext, found: JoinRow) -> int:
     """A lower bound; a task recomputes its partitions of both sides and counts their rows, unless a shuffle did."""
     if found.left_rows is not None and found.right_rows is not None:
         return found.left_rows * found.right_rows
-    left, right = (*(_counted(context, side) for side in context.facts.children.get(found.node_id, ())), 0, 0)[:2]
-    out = context.facts.metrics(context.facts.nodes[found.node_id]).get(OUTPUT_ROWS)
+    left, right = (*(_counted(context, side) for side in context.plan.children.get(found.node_id, ())), 0, 0)[:2]
+    out = context.plan.metrics(context.plan.nodes[found.node_id]).get(OUTPUT_ROWS)
     stages = [] if out is None or out.max_stage is None else context.stages([out.max_stage])
     tasks = sum(stage.tasks for stage in stages)
     return max(left * right // tasks if tasks else 0, found.output_rows or 0)
@@ -63,11 +63,11 @@ def _counted(context: PlanContext, node_id: int) -> int:
     while len(below) == 1:
         shuffle = context.shuffles.get(below[0])
         counted = (
-            context.facts.total(context.facts.nodes[below[0]], OUTPUT_ROWS) if shuffle is None else shuffle.rows_written
+            context.plan.total(context.plan.nodes[below[0]], OUTPUT_ROWS) if shuffle is None else shuffle.rows_written
         )
         if counted is not None:
             return counted
-        below = context.facts.children.get(below[0], ())
+        below = context.plan.children.get(below[0], ())
     return 0
 
 

@@ -20,7 +20,7 @@ def evaluate(context: PlanContext) -> Iterator[Finding]:
     sizes = Counter((row.rows_written, row.data_bytes) for row in context.rows.shuffle)
     if max(sizes.values(), default=0) < 2:
         return
-    graph = context.facts.graph
+    graph = context.plan.graph
     same = equal_subtrees(
         graph.inputs_first,
         lambda node: graph.children.get(node, ()),

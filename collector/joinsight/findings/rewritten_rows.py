@@ -11,7 +11,7 @@ from joinsight.plan.rewritten import Rewritten, rewritten
 
 def evaluate(context: PlanContext) -> Iterator[Finding]:
     """By what the table format counted."""
-    found = rewritten(context.facts)
+    found = rewritten(context.plan)
     limits = context.limits
     if found is None or found.copied_rows < limits.rewritten_rows or found.share < limits.rewritten_share:
         return
@@ -44,11 +44,11 @@ def _waited(context: PlanContext, found: Rewritten) -> Waited:
         return Waited(found.rewrite_ms)
     below = [found.counted_at]
     for node_id in below:  # the nearest operator that tasks measured
-        measured = context.facts.metrics(context.facts.nodes[node_id]).values()
+        measured = context.plan.metrics(context.plan.nodes[node_id]).values()
         stages = {each.max_stage for each in measured if each.max_stage is not None}
         if stages:
             return context.waited_for_stages(stages)
-        below += context.facts.children.get(node_id, ())
+        below += context.plan.children.get(node_id, ())
     return Waited()
 
 

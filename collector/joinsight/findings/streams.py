@@ -59,7 +59,7 @@ def static_side(context: PlanContext) -> Iterator[Finding]:
         for side, exchange in (("left", join.left_exchange), ("right", join.right_exchange)):
             if exchange is None or not _is_static(context, join, side, batches):
                 continue
-            node = context.facts.nodes[exchange]
+            node = context.plan.nodes[exchange]
             key = context.view.keys[exchange]
             now = sum(s.end_ms - s.start_ms for s in context.rows.segment if s.node_id == exchange)
             all_ms = now + sum(batch.made_ms.get(key, 0) for batch in batches)
@@ -94,12 +94,12 @@ def static_side(context: PlanContext) -> Iterator[Finding]:
 def _is_static(context: PlanContext, join: JoinRow, side: str, batches: Sequence[Batch]) -> bool:
     """By the scans beneath. Files of a stream look like others, but the rows of a static side stay the same, and a
     micro-batch reads files, not folders."""
-    facts = context.facts
-    left, right = (*facts.inputs(facts.nodes[join.node_id])[:2], -1, -1)[:2]
+    plan = context.plan
+    left, right = (*plan.inputs(plan.nodes[join.node_id])[:2], -1, -1)[:2]
     own, other = (left, right) if side == "left" else (right, left)
     if own < 0 or other < 0:
         return False
-    if any(_is_stream(node.name) for node in facts.graph.nodes):
+    if any(_is_stream(node.name) for node in plan.graph.nodes):
         return not _has_stream(context, own) and _has_stream(context, other)
     sides = [rows for batch in batches if (rows := batch.sides.get(join.operator_key or "")) is not None]
     sides.append((join.left_rows, join.right_rows))
@@ -110,7 +110,7 @@ def _is_static(context: PlanContext, join: JoinRow, side: str, batches: Sequence
 
 
 def _reads_files(context: PlanContext, node_id: int) -> bool:
-    nodes = (context.facts.nodes[node_id], *context.view.below(node_id))
+    nodes = (context.plan.nodes[node_id], *context.view.below(node_id))
     return any(_FILES.search(node.simple[:_MOST_READ]) for node in nodes if operators.of(node.name).kind == "scan")
 
 
@@ -119,7 +119,7 @@ def _is_stream(name: str) -> bool:
 
 
 def _has_stream(context: PlanContext, node_id: int) -> bool:
-    nodes = (context.facts.nodes[node_id], *context.view.below(node_id))
+    nodes = (context.plan.nodes[node_id], *context.view.below(node_id))
     return any(_is_stream(node.name) for node in nodes)
 
 
@@ -128,22 +128,22 @@ def _has_stream(context: PlanContext, node_id: int) -> bool:
 
 def state(context: PlanContext) -> Iterator[Finding]:
     """State without a watermark, which has more rows after each micro-batch."""
-    facts = context.facts
-    total = state_rows(facts)
+    plan = context.plan
+    total = state_rows(plan)
     if total is None or total < context.limits.stream_state_rows:
         return
-    if any(node.name.startswith(_WATERMARK) for node in facts.graph.nodes):
+    if any(node.name.startswith(_WATERMARK) for node in plan.graph.nodes):
         return
     batches = _batches(context)
     known = [total, *(batch.state_rows for batch in batches)]
     if not batches or any(older is None or newer is None or older >= newer for newer, older in pairwise(known)):
         return
     first = known[-1] or 0
-    size = _sum(facts, STATE_BYTES)
+    size = _sum(plan, STATE_BYTES)
     each = (total - first) / len(batches)
     node = max(
-        (node for node in facts.graph.nodes if STATE_ROWS in facts.metrics(node)),
-        key=lambda node: facts.total(node, STATE_ROWS) or 0,
+        (node for node in plan.graph.nodes if STATE_ROWS in plan.metrics(node)),
+        key=lambda node: plan.total(node, STATE_ROWS) or 0,
     )
     yield Finding(
         STATE.id,
@@ -160,13 +160,13 @@ def state(context: PlanContext) -> Iterator[Finding]:
     )
 
 
-def state_rows(facts: PlanMetrics) -> int | None:
+def state_rows(plan: PlanMetrics) -> int | None:
     """Rows of all state of a plan; None: it has none."""
-    return _sum(facts, STATE_ROWS)
+    return _sum(plan, STATE_ROWS)
 
 
-def _sum(facts: PlanMetrics, name: str) -> int | None:
-    known = [value for node in facts.graph.nodes if (value := facts.total(node, name)) is not None]
+def _sum(plan: PlanMetrics, name: str) -> int | None:
+    known = [value for node in plan.graph.nodes if (value := plan.total(node, name)) is not None]
     return sum(known) if known else None
 
 

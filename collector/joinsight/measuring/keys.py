@@ -214,7 +214,7 @@ def _ask(rows: Rows, plans: Any, node_id: int) -> HotKeys:
             f" 100 executions followed. joinsight keys prints the code for a stored run."
         )
     view = View(stored_plan(rows))
-    if node_id not in view.facts.nodes:
+    if node_id not in view.plan.nodes:
         raise JoinsightError(f"Execution {number} has no node {node_id} in its final plan.")
     title = names.operator(view, node_id)
     join, only = _join_of(rows, node_id)
@@ -342,11 +342,11 @@ def _join_of(rows: Rows, node_id: int) -> tuple[JoinRow | None, str | None]:
 
 def _consumer(view: View, node_id: int) -> str:
     """The name of the operator that reads a shuffle; empty: the query asked for the shuffle itself."""
-    node = view.facts.nodes[node_id]
+    node = view.plan.nodes[node_id]
     if "REPARTITION" in node.simple:
         return ""
     for above in view.above(node_id):
-        name = view.facts.nodes[above].name
+        name = view.plan.nodes[above].name
         if view.is_work(above) and (operators.of(name).kind != "sort" or "rangepartitioning" in node.simple):
             return name
     return ""

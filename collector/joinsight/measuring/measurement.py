@@ -46,7 +46,7 @@ from joinsight.tables import (
 )
 from joinsight.terminal.console import text_console
 from joinsight.terminal.execution import print_execution
-from joinsight.timing.cost import Bill
+from joinsight.timing.cost import CostBreakdown
 from joinsight.verdict import Verdict, judge
 
 _Self = TypeVar("_Self", bound="Measured")
@@ -137,9 +137,9 @@ class MeasuredExecution:
         return self.rows.segment
 
     @property
-    def cost(self) -> Bill:
+    def cost(self) -> CostBreakdown:
         """Wall time and task time by operator, and of each join with what it made necessary: docs/cost.md."""
-        return self._stored.bill
+        return self._stored.breakdown
 
     @property
     def verdict(self) -> Verdict:

@@ -30,7 +30,7 @@ from joinsight.present.findings import at_stake, none_found
 from joinsight.present.tree import skewed_nodes
 from joinsight.present.values import execution_name, number_text, one_line, query_title
 from joinsight.tables import Row
-from joinsight.timing.cost import Bill
+from joinsight.timing.cost import CostBreakdown
 from joinsight.verdict import judge
 
 MAX_DRAWN = 10_000
@@ -70,12 +70,12 @@ def execution_page(stored: StoredPlan, run: Run, view: View = DEFAULT) -> str:
     """The page as HTML. Raises `NotFound` if the execution has no such plan version or node."""
     e, shown = stored.execution, stored.version(view.version)
     final = stored.version(None)
-    stages_of = stored.bill.stages.of_nodes
+    stages_of = stored.breakdown.stages.of_nodes
     verdict = judge(stored)
-    nodes = stored.facts.nodes
+    nodes = stored.plan.nodes
     judged = () if verdict.code == "even" else [i for i in verdict.nodes if i in nodes]
     drawing = _drawing(stored, shown, view, stages_of, judged)
-    bill = stored.bill
+    breakdown = stored.breakdown
 
     def at(**changes: Any) -> str:
         return address(e, **view.parameters(**changes))
@@ -108,7 +108,7 @@ def execution_page(stored: StoredPlan, run: Run, view: View = DEFAULT) -> str:
         map=plan_map(drawing) if drawing else None,
         map_width=MAP_WIDTH,
         selected=_panel(stored, shown, view.node, stages_of),
-        charged=_charged(bill, view.node, Labels(stored)) if shown is final and view.node is not None else [],
+        charged=_charged(breakdown, view.node, Labels(stored)) if shown is final and view.node is not None else [],
         findings=_grouped(stored),
         none_found="" if stored.all_findings else none_found(stored),
         final_nodes=nodes,
@@ -116,14 +116,14 @@ def execution_page(stored: StoredPlan, run: Run, view: View = DEFAULT) -> str:
         decided_here=_decided(stored, shown, view),
         shuffles=_largest_first(run.shuffle, "bytes_written"),
         broadcasts=_largest_first(run.broadcast, "size_bytes"),
-        joins=_joins(run.joins, bill),
+        joins=_joins(run.joins, breakdown),
         ended=ENDED,
         skewed=skewed_nodes(stored.findings),
-        waits=_waits(stored, bill),
+        waits=_waits(stored, breakdown),
         started=[_part(stored, each) for each in stored.nested],
         parts=[*_parts(stored, view)] if shown is final else [],
         own_reads=own_reads_text(stored),
-        waited=bill.wall_ms > 0,
+        waited=breakdown.wall_ms > 0,
         smaller=max((each for each in ZOOMS if each < view.zoom), default=None),
         larger=min((each for each in ZOOMS if each > view.zoom), default=None) if view.zoom != FIT else None,
         path=address(e).partition("?")[0],
@@ -139,7 +139,7 @@ def execution_page(stored: StoredPlan, run: Run, view: View = DEFAULT) -> str:
 def drawing_file(stored: StoredPlan, view: View = DEFAULT) -> str:
     """The drawing of the page as an SVG file. Raises `NotFound` if there is none."""
     shown = stored.version(view.version)
-    drawing = _drawing(stored, shown, view, stored.bill.stages.of_nodes, judge(stored).nodes)
+    drawing = _drawing(stored, shown, view, stored.breakdown.stages.of_nodes, judge(stored).nodes)
     if drawing is None:
         raise NotFound("This execution has no plan that can be drawn.")
     return svg_file(drawing, f"Plan of {execution_name(stored.execution)}: {query_title(stored.execution)}"[:300])
@@ -151,13 +151,13 @@ def operator_panels(stored: StoredPlan) -> Iterator[tuple[int, str]]:
     if version is None:
         return
     nodes = {node["id"]: node for node in version["nodes"] if not node["is_cluster"]}
-    costly = [*judge(stored).nodes, *(each.node_id for each in stored.bill.items), *nodes]
+    costly = [*judge(stored).nodes, *(each.node_id for each in stored.breakdown.items), *nodes]
     in_order = [nodes[each] for each in dict.fromkeys(costly) if each in nodes]
-    for panel in panels_of(stored, version, in_order, stored.bill.stages.of_nodes):
+    for panel in panels_of(stored, version, in_order, stored.breakdown.stages.of_nodes):
         text = render(
             "panel.html",
             selected=panel,
-            charged=_charged(stored.bill, panel.id, labels),
+            charged=_charged(stored.breakdown, panel.id, labels),
             e=stored.execution,
             version=version,
             at=lambda **changes: address(stored.execution, **DEFAULT.parameters(**changes)),
@@ -207,8 +207,8 @@ def _figures(stored: StoredPlan) -> list[tuple[str, str]]:
         row["total"] for row in stored.metrics if row["name"] == FILES_SIZE and row["node_id"] >= 0 and row["total"]
     ]
     e = {**stored.execution, "files_bytes": sum(files), "elapsed_ms": None}
-    if e["state"] == "running" and stored.bill.wall_ms:
-        e["elapsed_ms"] = stored.bill.wall_ms
+    if e["state"] == "running" and stored.breakdown.wall_ms:
+        e["elapsed_ms"] = stored.breakdown.wall_ms
     elif e["state"] == "running" and e["updated_at"] is not None:
         e["elapsed_ms"] = round((e["updated_at"] - e["started_at"]).total_seconds() * 1000)
     figures = (
@@ -226,12 +226,12 @@ def _figures(stored: StoredPlan) -> list[tuple[str, str]]:
     return [(label, show(e[name])) for label, name, show in figures if e[name]]
 
 
-def _waits(stored: StoredPlan, bill: Bill) -> list[Wait]:
+def _waits(stored: StoredPlan, breakdown: CostBreakdown) -> list[Wait]:
     """What the execution waited for, the longest first; before its end, what its tasks were at."""
     labels, waits = Labels(stored), []
-    whole = bill.wall_ms or bill.task_time_ms
+    whole = breakdown.wall_ms or breakdown.task_time_ms
     for its, item in stored.command_items[:_MOST_WAITS]:
-        ms = item.wall_ms if bill.wall_ms else item.task_time_ms
+        ms = item.wall_ms if breakdown.wall_ms else item.task_time_ms
         if ms < _LEAST_WAIT * whole:
             continue
         if ms and its is not stored:
@@ -246,7 +246,7 @@ def _waits(stored: StoredPlan, bill: Bill) -> list[Wait]:
 
 def _part(stored: StoredPlan, each: StoredPlan) -> Row:
     """An execution that it started: `address`, `heading`, `time`, and the `share` of its wall time spent waiting."""
-    e, whole = each.execution, stored.bill.wall_ms
+    e, whole = each.execution, stored.breakdown.wall_ms
     return {
         "address": address(e),
         "heading": f"{e['execution_id']}: {query_title(e)}",
@@ -261,7 +261,7 @@ def _parts(stored: StoredPlan, view: View) -> Iterator[Row]:
         version = each.version(None)
         if version is None or operators_of(version) > MAX_DRAWN:
             continue
-        whole = stored.whole_ms(each) if stored.bill.wall_ms else None
+        whole = stored.whole_ms(each) if stored.breakdown.wall_ms else None
         shown = View(opens_all=view.opens_all, zoom=view.zoom)
 
         def of_node(node: int, e: Row = each.execution) -> str:
@@ -275,31 +275,37 @@ def _parts(stored: StoredPlan, view: View) -> Iterator[Row]:
         }
 
 
-def _charged(bill: Bill, node: int, labels: Labels) -> list[tuple[str, str]]:
+def _charged(breakdown: CostBreakdown, node: int, labels: Labels) -> list[tuple[str, str]]:
     """What an operator cost, and a join with what only it needed, as labels and texts."""
-    item = bill.operators().get(node)
-    found = [("Cost", _amounts(item.wall_ms, item.task_time_ms, bill))] if item else []
-    join = next((join for join in bill.joins if join.node_id == node), None)
+    item = breakdown.operators().get(node)
+    found = [("Cost", _amounts(item.wall_ms, item.task_time_ms, breakdown))] if item else []
+    join = next((join for join in breakdown.joins if join.node_id == node), None)
     its = () if join is None else join.shared
     if join is not None and (join.wall_ms is not None or its):
         wall, tasks = (
             between(known, most, is_partial=join.is_partial)
             for known, most in ((join.wall_ms, join.most_wall_ms), (join.task_time_ms, join.most_task_time_ms))
         )
-        if bill.wall_ms and join.most_wall_ms:
-            share = percent_text(join.most_wall_ms / bill.wall_ms)
+        if breakdown.wall_ms and join.most_wall_ms:
+            share = percent_text(join.most_wall_ms / breakdown.wall_ms)
             wall += f" of wall time, {'at most ' if its else ''}{share}"
-        texts = [wall] * (bill.wall_ms > 0) + ([f"{tasks} of task time"] if tasks else [])
+        texts = [wall] * (breakdown.wall_ms > 0) + ([f"{tasks} of task time"] if tasks else [])
         found.append(("With its sorts, shuffles, broadcasts", "; ".join(filter(None, texts))))
-    for shared in its or (each for each in bill.items if item is None and join is None and node in each.operators):
+    for shared in its or (each for each in breakdown.items if item is None and join is None and node in each.operators):
         what = "The join itself" if join else "Cost"
-        found.append((what, f"part of {_amounts(shared.wall_ms, shared.task_time_ms, bill)} ({labels.place(shared)})"))
+        found.append(
+            (what, f"part of {_amounts(shared.wall_ms, shared.task_time_ms, breakdown)} ({labels.place(shared)})")
+        )
     return found
 
 
-def _amounts(wall_ms: int, task_ms: int, bill: Bill) -> str:
+def _amounts(wall_ms: int, task_ms: int, breakdown: CostBreakdown) -> str:
     """``2.1 s of wall time, 23 %; 4.1 s of task time``, as far as they are known."""
-    texts = [f"{duration_text(wall_ms)} of wall time, {percent_text(wall_ms / bill.wall_ms)}"] if bill.wall_ms else []
+    texts = (
+        [f"{duration_text(wall_ms)} of wall time, {percent_text(wall_ms / breakdown.wall_ms)}"]
+        if breakdown.wall_ms
+        else []
+    )
     return "; ".join([*texts, f"{duration_text(task_ms)} of task time"])
 
 
@@ -307,7 +313,7 @@ def _grouped(stored: StoredPlan) -> list[FindingGroup]:
     """Findings by kind and advice."""
     groups: dict[tuple[str, str, str], list[Row]] = defaultdict(list)
     for row in stored.all_findings:
-        text = at_stake(row, stored.execution["duration_ms"] or stored.bill.wall_ms)
+        text = at_stake(row, stored.execution["duration_ms"] or stored.breakdown.wall_ms)
         groups[row["severity"], row["finding"], row["advice"]].append({**row, "at_stake": text})
     return [FindingGroup(*key, rows) for key, rows in groups.items()]
 
@@ -331,9 +337,9 @@ def _changes(stored: StoredPlan, shown: Row | None) -> list[tuple[str, str]]:
     return [(compare_plans(stored.execution, each, number), words) for each, words in dict(steps).items()]
 
 
-def _joins(rows: Iterable[Row], bill: Bill) -> list[Row]:
+def _joins(rows: Iterable[Row], breakdown: CostBreakdown) -> list[Row]:
     """Those that can have cost most first, each with `wall_time`, a text."""
-    costs = {join.node_id: (place, join) for place, join in enumerate(bill.joins)} if bill.wall_ms else {}
+    costs = {join.node_id: (place, join) for place, join in enumerate(breakdown.joins)} if breakdown.wall_ms else {}
     found = []
     for row in _largest_first(rows, "output_rows"):
         _, join = costs.get(row["node_id"], (0, None))

@@ -282,7 +282,7 @@ def _job(job: int | None, bars: Sequence[Bar], axis: Axis) -> Job:
 def _nodes_of_stages(stored: StoredPlan, stages_of: Mapping[int, Sequence[int]]) -> dict[int, list[Node]]:
     """The operators of each stage; an exchange is at the stages that write it and at those that read it."""
     found: dict[int, list[Node]] = defaultdict(list)
-    for node in stored.facts.graph.nodes:
+    for node in stored.plan.graph.nodes:
         if not node.is_cluster:
             for stage in stages_of.get(node.id, ()):
                 found[stage].append(node)

@@ -30,47 +30,47 @@ class Cache:
     """The stages whose tasks computed some of it; empty: it was there."""
 
 
-def caches(facts: PlanMetrics) -> Iterator[Cache]:
+def caches(plan: PlanMetrics) -> Iterator[Cache]:
     """Those that the plan reads; without any whose filling plan AQE may still change, or that measures nothing.
 
     A cached table may be filled from others. These count only if they were read for it.
     """
-    filling = {node.id: _filling(facts, node) for node in facts.graph.nodes if _is_scan(node)}
+    filling = {node.id: _filling(plan, node) for node in plan.graph.nodes if _is_scan(node)}
     inner = {each.id for nodes in filling.values() for each in nodes if _is_scan(each)}
     found: dict[int, Cache] = {}
     for scan, nodes in filling.items():
         ids = [metric.id for node in nodes for metric in node.metrics]
         if not ids or _may_change(nodes):
             continue
-        filled_in = frozenset(stage for number in ids for stage in _stages(facts, number))
-        is_read = any(_stages(facts, metric.id) for metric in facts.nodes[scan].metrics)
+        filled_in = frozenset(stage for number in ids for stage in _stages(plan, number))
+        is_read = any(_stages(plan, metric.id) for metric in plan.nodes[scan].metrics)
         if scan not in inner or is_read or filled_in:
             known = found.get(min(ids), Cache(min(ids), (), frozenset()))
             found[min(ids)] = Cache(known.cache_id, (*known.scans, scan), known.filled_in | filled_in)
     yield from found.values()
 
 
-def not_run(facts: PlanMetrics) -> frozenset[int]:
+def not_run(plan: PlanMetrics) -> frozenset[int]:
     """The operators that only fill cached tables which were there: they ran in an earlier execution, if at all.
 
     Spark shows zeros for them, or nothing. Where AQE may still change a filling plan, it is of this execution.
     """
-    there = {node.id for node in facts.graph.nodes if _is_scan(node) and _was_there(facts, _filling(facts, node))}
+    there = {node.id for node in plan.graph.nodes if _is_scan(node) and _was_there(plan, _filling(plan, node))}
     if not there:
         return frozenset()
     others: set[int] = set()
-    todo = list(facts.graph.tops)
+    todo = list(plan.graph.tops)
     while todo:
         node_id = todo.pop()
         if node_id not in others:
             others.add(node_id)
             if node_id not in there:
-                todo += facts.children.get(node_id, ())
-    return frozenset(node.id for node in facts.graph.nodes if node.id not in others and not node.is_cluster)
+                todo += plan.children.get(node_id, ())
+    return frozenset(node.id for node in plan.graph.nodes if node.id not in others and not node.is_cluster)
 
 
-def _was_there(facts: PlanMetrics, filling: list[Node]) -> bool:
-    found = (facts.accumulators.get(metric.id) for node in filling for metric in node.metrics)
+def _was_there(plan: PlanMetrics, filling: list[Node]) -> bool:
+    found = (plan.accumulators.get(metric.id) for node in filling for metric in node.metrics)
     return not _may_change(filling) and not any(measured and (measured.sum or 0) > 0 for measured in found)
 
 
@@ -78,16 +78,16 @@ def _may_change(filling: list[Node]) -> bool:
     return any(_REPLANNED in node.simple for node in filling if node.name == operators.ADAPTIVE_PLAN)
 
 
-def _filling(facts: PlanMetrics, scan: Node) -> list[Node]:
+def _filling(plan: PlanMetrics, scan: Node) -> list[Node]:
     """The operators below that fill it: down to scans of other cached tables."""
     found: dict[int, Node] = {}
-    todo = list(facts.children.get(scan.id, ()))
+    todo = list(plan.children.get(scan.id, ()))
     while todo:
-        node = facts.nodes[todo.pop()]
+        node = plan.nodes[todo.pop()]
         if node.id not in found:
             found[node.id] = node
             if not _is_scan(node):
-                todo += facts.children.get(node.id, ())
+                todo += plan.children.get(node.id, ())
     return list(found.values())
 
 
@@ -95,7 +95,7 @@ def _is_scan(node: Node) -> bool:
     return operators.of(node.name).kind == "cached_scan"
 
 
-def _stages(facts: PlanMetrics, accumulator: int) -> list[int]:
+def _stages(plan: PlanMetrics, accumulator: int) -> list[int]:
     """The stages whose tasks measured something."""
-    measured = facts.accumulators.get(accumulator)
+    measured = plan.accumulators.get(accumulator)
     return [] if measured is None else measured.stages

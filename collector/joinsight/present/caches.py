@@ -34,10 +34,10 @@ def line(row: Row) -> str:
 def filled(plan: StoredPlan, version: Row) -> dict[int, str]:
     """``cached, filled by #0 in 24.2 s``, by the scans of a plan version that read a cached table."""
     known = {row["cache_id"]: row for row in plan.caches}
-    facts = plan.facts_of(version)
+    measured = plan.plan_of(version)
     return {
         scan: _filled(known[cache.cache_id])
-        for cache in caches(facts)
+        for cache in caches(measured)
         if cache.cache_id in known
         for scan in cache.scans
     }

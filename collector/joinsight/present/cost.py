@@ -1,4 +1,4 @@
-"""The texts of a bill's lines."""
+"""The texts of a breakdown's lines."""
 
 from __future__ import annotations
 
@@ -49,10 +49,10 @@ def between(known: int | None, most: int | None, *, is_partial: bool) -> str:
 
 
 class Labels:
-    """Names the lines of a bill."""
+    """Names the lines of a breakdown."""
 
     def __init__(self, stored: StoredPlan) -> None:
-        self._nodes = stored.facts.nodes
+        self._nodes = stored.plan.nodes
         self._works = works(stored)
 
     def item(self, item: Item) -> str:

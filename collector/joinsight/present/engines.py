@@ -32,7 +32,7 @@ def engine_text(stored: StoredPlan) -> str:
     ran: Counter[str] = Counter()
     of_spark: Counter[str] = Counter()
     conversions = []
-    for node in stored.facts.graph.nodes:
+    for node in stored.plan.graph.nodes:
         operator = operators.of(node.name)
         if operator.name in operators.CONVERSIONS:
             conversions.append(node.id)
@@ -51,7 +51,7 @@ def engine_text(stored: StoredPlan) -> str:
         more = len(of_spark) - len(names)
         text += f", Spark ran {', '.join(names)}{f' and {more} more' if more else ''}"
     if conversions:
-        known = stored.bill.operators()
+        known = stored.breakdown.operators()
         took = sum(known[i].task_time_ms for i in conversions if i in known)
         number = "1 conversion" if len(conversions) == 1 else f"{len(conversions)} conversions"
         text += f"; {number} between rows and columns{f', {duration_text(took)} of task time' if took else ''}"

@@ -58,7 +58,7 @@ def key_code(stored: StoredPlan, node_id: int) -> str:
     Raises `JoinsightError` if the node is not a join or shuffle with keys.
     """
     view = View(stored)
-    node = view.facts.nodes.get(node_id)
+    node = view.plan.nodes.get(node_id)
     number = stored.execution["execution_id"]
     if node is None:
         raise JoinsightError(f"Execution {number} has no node {node_id} in its final plan.")
@@ -75,7 +75,7 @@ def key_code(stored: StoredPlan, node_id: int) -> str:
 
 def _sides(view: View, node: Node) -> list[tuple[str, int, Sequence[str]]]:
     join = texts.join_text(node.name, node.simple)
-    inputs = view.facts.inputs(node)
+    inputs = view.plan.inputs(node)
     if join is not None:
         if not join.left_keys or len(inputs) < 2:
             return []
@@ -89,7 +89,7 @@ def _side(view: View, name: str, node_id: int, keys: Sequence[str]) -> _Side:
     defined: dict[str, str] = {}
     filters: list[str] = []
     for _ in range(_MOST_STEPS):
-        node = view.facts.nodes[node_id]
+        node = view.plan.nodes[node_id]
         kind = operators.of(node.name).kind
         if kind == "scan":
             columns = {i: column for column, i in _ATTRIBUTE.findall(node.simple[:_MOST_READ])}
@@ -112,7 +112,7 @@ def _side(view: View, name: str, node_id: int, keys: Sequence[str]) -> _Side:
                     defined[match[3]] = match[1]
         elif kind not in _PASSED and not operators.of(node.name).is_wrapper:
             raise _NotSimple(f"the {name} side is made by {names.operator(view, node_id)}")
-        inputs = view.facts.inputs(node)
+        inputs = view.plan.inputs(node)
         if len(inputs) != 1:
             break
         node_id = inputs[0]

@@ -79,7 +79,7 @@ def _error(rows: Sequence[Row]) -> str:
 def _place(plan: StoredPlan, node_id: int | None) -> str:
     if node_id is None:
         return ""
-    graph = plan.facts.graph
+    graph = plan.plan.graph
     name = f"{graph.by_id[node_id].name}, node {node_id}"
     inside = [node.name for node in graph.nodes if node.cluster == node_id]
     return f"{name}: {', '.join(inside)}" if inside else name

@@ -21,7 +21,7 @@ from joinsight.plan.outline import source_name
 from joinsight.plan.texts import without_ids
 from joinsight.present import caches
 from joinsight.tables import Row
-from joinsight.timing.cost import Bill, Item
+from joinsight.timing.cost import CostBreakdown, Item
 
 # Details that are not about the query: ids, the usual origin of a shuffle, the default catalog
 _NOISE = re.compile(r",? ?\[plan_id=\d+\]|,? ?\[id=#\d+\]|, ENSURE_REQUIREMENTS\b|\bspark_catalog\.")
@@ -194,16 +194,16 @@ def plan_tree(plan: StoredPlan, version: Row, opened: Container[int] = (), whole
     `opened` are the scans of cached tables below which the operators that filled them are shown. `whole_ms` is what
     shares of the wall time are of: its own by default.
     """
-    facts = plan.facts_of(version)
-    whole = plan.bill.wall_ms if whole_ms is None else whole_ms
-    inputs = {parent: list(children) for parent, children in facts.graph.children.items()}
+    measured = plan.plan_of(version)
+    whole = plan.breakdown.wall_ms if whole_ms is None else whole_ms
+    inputs = {parent: list(children) for parent, children in measured.graph.children.items()}
     operators_only = {node["id"]: TreeNode(node) for node in version["nodes"] if not node["is_cluster"]}
     _leave_out_frames(operators_only, inputs)
     not_run = plan.not_run(version)
     _close_caches(plan, version, operators_only, inputs, not_run, opened)
     fed = {child for parent, below in inputs.items() if parent in operators_only for child in below}
     roots = [i for i in operators_only if i not in fed]
-    groups = _groups(plan.bill, whole) if version["is_final"] else []
+    groups = _groups(plan.breakdown, whole) if version["is_final"] else []
     tree = PlanTree(operators_only, inputs, roots, {row["accumulator_id"]: row for row in plan.metrics}, groups)
     skew_known = _skew_known(plan)
     clusters = {node["id"]: _cluster(node) for node in version["nodes"] if node["is_cluster"]}
@@ -211,11 +211,11 @@ def plan_tree(plan: StoredPlan, version: Row, opened: Container[int] = (), whole
         node.cluster = clusters.get(node.row["cluster"])
         if node.id in not_run:
             continue
-        _measure(node, operators.of(node.name), facts.metrics(facts.nodes[node.id]))
+        _measure(node, operators.of(node.name), measured.metrics(measured.nodes[node.id]))
         read = (row for _, row in tree.metrics(node.row) if row["accumulator_id"] in skew_known)
         node.read = next((_read(row, skew_known[row["accumulator_id"]]) for row in read), None)
     if version["is_final"]:
-        _charge(tree, plan.bill, whole)
+        _charge(tree, plan.breakdown, whole)
     for finding in plan.findings if version["is_final"] else ():
         if finding["node_id"] in tree.nodes:
             tree.nodes[finding["node_id"]].findings.append(finding)
@@ -267,10 +267,10 @@ def _close_caches(
                 todo += inputs.pop(below, ())
 
 
-def _charge(tree: PlanTree, bill: Bill, wall: float) -> None:
+def _charge(tree: PlanTree, breakdown: CostBreakdown, wall: float) -> None:
     """Set the time of operators of which it is known: Spark's own metrics may be without a part of it."""
-    tasks = bill.task_time_ms
-    for node_id, item in bill.operators().items():
+    tasks = breakdown.task_time_ms
+    for node_id, item in breakdown.operators().items():
         node = tree.nodes.get(node_id)
         if node is None:
             continue
@@ -281,13 +281,13 @@ def _charge(tree: PlanTree, bill: Bill, wall: float) -> None:
         node.share = node.wall_share if wall or not tasks else item.task_time_ms / tasks
 
 
-def _groups(bill: Bill, wall: float) -> list[Group]:
-    """The shared items of a bill, those of the same operators as one."""
+def _groups(breakdown: CostBreakdown, wall: float) -> list[Group]:
+    """The shared items of a breakdown, those of the same operators as one."""
     items: dict[tuple[int | None, tuple[int, ...]], list[Item]] = defaultdict(list)
-    for item in bill.items:
+    for item in breakdown.items:
         if item.kind == "shared" and item.operators:
             items[item.node_id, item.operators].append(item)
-    tasks = bill.task_time_ms
+    tasks = breakdown.task_time_ms
     groups = []
     for (cluster, inside), its in items.items():
         waited, ran = sum(item.wall_ms for item in its), sum(item.task_time_ms for item in its)

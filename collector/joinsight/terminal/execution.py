@@ -39,7 +39,7 @@ def print_execution(
 
 def print_nested(out: Console, stored: StoredPlan, *, metrics: bool = False) -> None:
     """Print the plans of the executions that this one started, with their shares of its wall time."""
-    whole, drawn = stored.bill.wall_ms, set(map(id, stored.drawn))
+    whole, drawn = stored.breakdown.wall_ms, set(map(id, stored.drawn))
     for each in stored.nested:
         e = each.execution
         waited = stored.waited.get(e["execution_id"], 0)
@@ -143,7 +143,7 @@ def print_findings_of(out: Console, stored: StoredPlan) -> None:
     found = stored.all_findings
     if found:
         out.print(Text("Findings:", "bold"))
-    duration_ms = stored.execution["duration_ms"] or stored.bill.wall_ms
+    duration_ms = stored.execution["duration_ms"] or stored.breakdown.wall_ms
     for row in found:
         for line in findings.lines({**row, "duration_ms": duration_ms}, paragraph_width(out)):
             out.print(line, soft_wrap=True)

@@ -34,8 +34,8 @@ Attempt = tuple[int, int | None]
 """A stage attempt."""
 
 
-class Account(NamedTuple):
-    """What an item of the bill is of."""
+class CostSubject(NamedTuple):
+    """What an item of the breakdown is of."""
 
     kind: ItemKind
     name: str = ""
@@ -45,7 +45,7 @@ class Account(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """A line of the bill, in milliseconds.
+    """A line of the breakdown, in milliseconds.
 
     ``operator``: the node `node_id`. ``shared``: one or more of `operators`, which cannot be told apart, in the code of
     the codegen stage `node_id` or elsewhere in the stage `stage_id`; `name` is the part of the task time that only one
@@ -79,7 +79,7 @@ class JoinCost:
     """None also if only its broadcast is known, which takes no task's time."""
     task_time_error_ms: int | None
     shared: tuple[Item, ...]
-    """Items of the bill that may hold more of it."""
+    """Items of the breakdown that may hold more of it."""
     is_seen: bool
     """Whether an item is, or may hold, the join itself; else no sample saw it, or it did not run."""
 
@@ -104,7 +104,7 @@ class JoinCost:
 
 
 @dataclass(frozen=True, slots=True)
-class Bill:
+class CostBreakdown:
     """What an execution cost. The items add up to the time of the critical path, and to the stages' task time."""
 
     items: Sequence[Item]
@@ -114,13 +114,13 @@ class Bill:
     waits: Mapping[Attempt, Mapping[int, int]]
     """How long the execution waited for each operator of the stage attempts on its path that samples, or what a native
     engine measured, divide."""
-    weights: Mapping[Attempt, Mapping[Account, int]] = field(default_factory=dict)
+    weights: Mapping[Attempt, Mapping[CostSubject, int]] = field(default_factory=dict)
     """The run time of each stage attempt, by what its tasks were at."""
     stages: Stages = field(default_factory=lambda: Stages(NOTHING), repr=False, compare=False)
 
-    def holds(self, account: Account) -> Sequence[int]:
+    def holds(self, subject: CostSubject) -> Sequence[int]:
         """The operators that a shared account may be of."""
-        return _holds(self.stages, account)
+        return _holds(self.stages, subject)
 
     def ran(self, stage_id: int) -> Sequence[int]:
         """The operators that ran in a stage."""
@@ -145,24 +145,26 @@ class Bill:
         return {**self.operators(), **{join.node_id: join for join in self.joins}}
 
 
-def bill(facts: PlanMetrics, segments: Iterable[Segment], spent: Iterable[Spent], stages: Stages | None = None) -> Bill:
+def cost_breakdown(
+    plan: PlanMetrics, segments: Iterable[Segment], spent: Iterable[Spent], stages: Stages | None = None
+) -> CostBreakdown:
     """What the operators of the final plan cost. `segments`, `spent` and `stages` are those of the execution."""
-    stages = stages or Stages(facts)
-    wall: Counter[Account] = Counter()
-    tasks: Counter[Account] = Counter()
-    errors: dict[Account, list[int]] = defaultdict(list)
-    weights: dict[Attempt, Counter[Account]] = defaultdict(Counter)
-    counts: dict[Attempt, Counter[Account]] = defaultdict(Counter)
+    stages = stages or Stages(plan)
+    wall: Counter[CostSubject] = Counter()
+    tasks: Counter[CostSubject] = Counter()
+    errors: dict[CostSubject, list[int]] = defaultdict(list)
+    weights: dict[Attempt, Counter[CostSubject]] = defaultdict(Counter)
+    counts: dict[Attempt, Counter[CostSubject]] = defaultdict(Counter)
     undivided: set[Attempt] = set()
     for each in spent:
-        account = _account(facts, stages, each)
-        tasks[account] += each.task_time_ms
+        subject = _subject(plan, stages, each)
+        tasks[subject] += each.task_time_ms
         if each.part == REST:
             undivided.add((each.stage_id, each.stage_attempt))
-        weights[each.stage_id, each.stage_attempt][account] += each.task_time_ms
-        counts[each.stage_id, each.stage_attempt][account] += each.samples or 0
+        weights[each.stage_id, each.stage_attempt][subject] += each.task_time_ms
+        counts[each.stage_id, each.stage_attempt][subject] += each.samples or 0
         if each.task_time_error_ms is not None:
-            errors[account].append(each.task_time_error_ms)
+            errors[subject].append(each.task_time_error_ms)
     for attempt, its in weights.items():
         if not any(its.values()):  # none of its tasks has ended
             its.update(counts[attempt])
@@ -171,59 +173,59 @@ def bill(facts: PlanMetrics, segments: Iterable[Segment], spent: Iterable[Spent]
         ms = segment.end_ms - segment.start_ms
         if segment.cause in STAGE_CAUSES and segment.stage_id is not None:
             waited[segment.stage_id, segment.stage_attempt] += ms
-        elif segment.cause == "broadcast" and segment.node_id in facts.nodes:
-            wall[Account("operator", node_id=segment.node_id)] += ms
+        elif segment.cause == "broadcast" and segment.node_id in plan.nodes:
+            wall[CostSubject("operator", node_id=segment.node_id)] += ms
         else:
-            wall[Account("rest", segment.cause)] += ms
+            wall[CostSubject("rest", segment.cause)] += ms
     waits: dict[Attempt, Mapping[int, int]] = {}
     for attempt, ms in waited.items():
         its = weights[attempt]
-        parts = divide(ms, its) if any(its.values()) else {Account("shared", stage_id=attempt[0]): ms}
+        parts = divide(ms, its) if any(its.values()) else {CostSubject("shared", stage_id=attempt[0]): ms}
         wall.update(parts)
         waits[attempt] = {
-            account.node_id: part
-            for account, part in parts.items()
-            if attempt not in undivided and account.kind == "operator" and account.node_id is not None
+            subject.node_id: part
+            for subject, part in parts.items()
+            if attempt not in undivided and subject.kind == "operator" and subject.node_id is not None
         }
     items = [
-        Item(*account, _holds(stages, account), wall[account], tasks[account], sum_of_errors(errors[account]))
-        for account in {**wall, **tasks}
+        Item(*subject, _holds(stages, subject), wall[subject], tasks[subject], sum_of_errors(errors[subject]))
+        for subject in {**wall, **tasks}
     ]
     items.sort(key=lambda item: (-item.wall_ms, -item.task_time_ms))
-    return Bill(items, _joins(facts, items), waits, weights, stages)
+    return CostBreakdown(items, _joins(plan, items), waits, weights, stages)
 
 
-def _account(facts: PlanMetrics, stages: Stages, spent: Spent) -> Account:
-    node = None if spent.node_id is None else facts.nodes.get(spent.node_id)
+def _subject(plan: PlanMetrics, stages: Stages, spent: Spent) -> CostSubject:
+    node = None if spent.node_id is None else plan.nodes.get(spent.node_id)
     if node is None and spent.part == "collect":
         node = stages.broadcasts.get(spent.stage_id)
     if node is not None:
-        return Account("shared" if node.is_cluster else "operator", node_id=node.id)
+        return CostSubject("shared" if node.is_cluster else "operator", node_id=node.id)
     if spent.part in _ACTIVITIES:
-        return Account("activity", spent.part)
+        return CostSubject("activity", spent.part)
     if spent.part in _OF_ONE_KIND:
-        account = Account("shared", spent.part, stage_id=spent.stage_id)
-        its = _holds(stages, account)
+        subject = CostSubject("shared", spent.part, stage_id=spent.stage_id)
+        its = _holds(stages, subject)
         if its:
-            return account if len(its) > 1 else Account("operator", node_id=its[0])
+            return subject if len(its) > 1 else CostSubject("operator", node_id=its[0])
         if spent.part == "python":
-            return Account("activity", spent.part)  # functions of an RDD
-    return Account("shared", stage_id=spent.stage_id)
+            return CostSubject("activity", spent.part)  # functions of an RDD
+    return CostSubject("shared", stage_id=spent.stage_id)
 
 
-def _holds(stages: Stages, account: Account) -> tuple[int, ...]:
-    if account.kind != "shared":
+def _holds(stages: Stages, subject: CostSubject) -> tuple[int, ...]:
+    if subject.kind != "shared":
         return ()
-    if account.node_id is not None:
-        return tuple(stages.within(account.node_id))
-    its = sorted(stages.operators_of(account.stage_id or 0))
-    if not account.name:
+    if subject.node_id is not None:
+        return tuple(stages.within(subject.node_id))
+    its = sorted(stages.operators_of(subject.stage_id or 0))
+    if not subject.name:
         return tuple(its)
     # Of a stage that failed, metrics may name no operator
-    return tuple(i for i in its or stages.nodes if is_of_part(stages.nodes[i], account.name))
+    return tuple(i for i in its or stages.nodes if is_of_part(stages.nodes[i], subject.name))
 
 
-def _joins(facts: PlanMetrics, items: Sequence[Item]) -> list[JoinCost]:
+def _joins(plan: PlanMetrics, items: Sequence[Item]) -> list[JoinCost]:
     known = {item.node_id: item for item in items if item.kind == "operator"}
     shared: dict[int, list[Item]] = defaultdict(list)  # by operator
     for item in items:
@@ -231,10 +233,10 @@ def _joins(facts: PlanMetrics, items: Sequence[Item]) -> list[JoinCost]:
             shared[node_id].append(item)
     readers: dict[int, int] = {}
     found = []
-    absent = not_run(facts)
-    for node in facts.graph.nodes:
+    absent = not_run(plan)
+    for node in plan.graph.nodes:
         if operators.join_strategy(node.name) and node.id not in absent:
-            needed, others = _below(facts, node, readers)
+            needed, others = _below(plan, node, readers)
             its = [known[i] for i in (node.id, *needed) if i in known]
             is_seen = node.id in known or node.id in shared
             task_time_ms = sum(item.task_time_ms for item in its)
@@ -253,61 +255,61 @@ def _joins(facts: PlanMetrics, items: Sequence[Item]) -> list[JoinCost]:
     return sorted(found, key=lambda join: (-(join.most_wall_ms or 0), -(join.most_task_time_ms or 0), join.node_id))
 
 
-def _below(facts: PlanMetrics, join: Node, readers: dict[int, int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+def _below(plan: PlanMetrics, join: Node, readers: dict[int, int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """What a join made necessary; and the exchanges that it reads, but did not make necessary alone.
 
     `readers` caches the number of readers of an exchange.
     """
-    sides = facts.inputs(join)[:2]
-    sorts = [i for i in dict.fromkeys(sides) if _is_local_sort(facts.nodes[i])]
+    sides = plan.inputs(join)[:2]
+    sorts = [i for i in dict.fromkeys(sides) if _is_local_sort(plan.nodes[i])]
     needed = sorts if (operators.join_strategy(join.name) or "").startswith("SortMerge") else []
     others = []
     todo = list(sides)
     while todo:
-        exchanges = Counter(_through(facts, todo))
+        exchanges = Counter(_through(plan, todo))
         todo = []
         for node_id, times in exchanges.items():
-            node = facts.nodes[node_id]
+            node = plan.nodes[node_id]
             is_asked = operators.is_shuffle(node.name) and texts.shuffle_text(node.simple).origin != _REQUIRED
             if node_id not in readers:
-                readers[node_id] = _readers(facts, node)
+                readers[node_id] = _readers(plan, node)
             if is_asked or times < readers[node_id]:
                 others.append(node_id)
                 continue
             needed.append(node_id)
             if operators.is_broadcast(node.name):
-                todo += facts.inputs(node)  # AQE broadcasts a shuffle that the join needed before
+                todo += plan.inputs(node)  # AQE broadcasts a shuffle that the join needed before
     return tuple(needed), tuple(others)
 
 
-def _through(facts: PlanMetrics, todo: Iterable[int]) -> Iterator[int]:
+def _through(plan: PlanMetrics, todo: Iterable[int]) -> Iterator[int]:
     """The exchanges below, through operators that need none themselves."""
     for start in todo:
         below: Sequence[int] = [start]
         while len(below) == 1:
-            node = facts.nodes[below[0]]
+            node = plan.nodes[below[0]]
             operator = operators.of(node.name)
             if operator.is_exchange:
                 yield node.id
             if operator.kind not in _BETWEEN and not operator.is_wrapper and not _is_local_sort(node):
                 break
-            below = facts.inputs(node)
+            below = plan.inputs(node)
 
 
-def _readers(facts: PlanMetrics, exchange: Node) -> int:
+def _readers(plan: PlanMetrics, exchange: Node) -> int:
     """How many operators read it, without pruning, which uses what a join broadcasts anyway."""
-    return sum(not _is_pruning(facts, i) for i in facts.consumers(exchange))
+    return sum(not _is_pruning(plan, i) for i in plan.consumers(exchange))
 
 
-def _is_pruning(facts: PlanMetrics, node_id: int) -> bool:
+def _is_pruning(plan: PlanMetrics, node_id: int) -> bool:
     above: Sequence[int] = [node_id]
     while len(above) == 1:
-        operator = operators.of(facts.nodes[above[0]].name)
+        operator = operators.of(plan.nodes[above[0]].name)
         if operator.kind == "pruning":
             return True
         if operator.kind != "reused_exchange" and not operator.is_wrapper:
             break
-        above = facts.consumers(facts.nodes[above[0]])
+        above = plan.consumers(plan.nodes[above[0]])
     return False
 
 

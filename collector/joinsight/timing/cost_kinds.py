@@ -1,4 +1,4 @@
-"""What an execution cost by kind of work: the items of its bill (`timing.cost`), added up so that executions can be."""
+"""What an execution cost by kind of work: the items of its breakdown (`timing.cost`), added up."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import NamedTuple
 from joinsight.base.generated import rewrite
 from joinsight.plan import operators
 from joinsight.plan.graph import Node
-from joinsight.timing.cost import Bill, Item
+from joinsight.timing.cost import CostBreakdown, Item
 
 KINDS: Mapping[str, str] = {
     "join": "joins themselves; what they needed has kinds of its own",
@@ -57,9 +57,9 @@ class Cost(NamedTuple):
     task_ms: int
 
 
-def by_kind(nodes: Mapping[int, Node], bill: Bill) -> Iterator[Cost]:
-    """The bill by kind, in the order of `KINDS`; it adds up as the bill does."""
-    kinds = [(_kind(nodes, item), item) for item in bill.items]
+def by_kind(nodes: Mapping[int, Node], breakdown: CostBreakdown) -> Iterator[Cost]:
+    """The cost breakdown by kind, in the order of `KINDS`; it adds up as the breakdown does."""
+    kinds = [(_kind(nodes, item), item) for item in breakdown.items]
     for kind in KINDS:
         its = [item for of, item in kinds if of == kind]
         if its:

@@ -10,19 +10,19 @@ from joinsight.timing.critical_path import Broadcast
 from joinsight.timing.stages import Stages
 
 
-def broadcasts(facts: PlanMetrics, stages: Stages) -> Iterator[Broadcast]:
+def broadcasts(plan: PlanMetrics, stages: Stages) -> Iterator[Broadcast]:
     """The broadcasts that were made here."""
-    for node in facts.graph.nodes:
+    for node in plan.graph.nodes:
         if not operators.is_broadcast(node.name):
             continue
-        measured = {name: facts.total(node, f"time to {name}") for name in ("collect", "build", "broadcast")}
+        measured = {name: plan.total(node, f"time to {name}") for name in ("collect", "build", "broadcast")}
         if any(value is not None for value in measured.values()):
             known = {name: max(0, value or 0) for name, value in measured.items()}
-            readers = frozenset(stage for i in facts.consumers(node) for stage in stages.of_nodes.get(i, ()))
+            readers = frozenset(stage for i in plan.consumers(node) for stage in stages.of_nodes.get(i, ()))
             driver_ms = known["build"] + known["broadcast"]
             yield Broadcast(node.id, stages.making(node.id), known["collect"], driver_ms, readers)
 
 
-def commit_ms(facts: PlanMetrics) -> int:
+def commit_ms(plan: PlanMetrics) -> int:
     """How long the commit of a write took; 0: nothing was written, or it is not measured."""
-    return max(0, *(facts.total(node, "job commit time") or 0 for node in facts.graph.nodes), 0)
+    return max(0, *(plan.total(node, "job commit time") or 0 for node in plan.graph.nodes), 0)

@@ -8,21 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from joinsight.timing.cost import Account, Attempt, Bill
+from joinsight.timing.cost import Attempt, CostBreakdown, CostSubject
 from joinsight.timing.replay import Replay
 
 
 class Savings:
     """Those of the operators of an execution."""
 
-    def __init__(self, bill: Bill, replay: Replay, attempts: Sequence[Attempt]) -> None:
+    def __init__(self, breakdown: CostBreakdown, replay: Replay, attempts: Sequence[Attempt]) -> None:
         """`attempts`: those of the replay's stages, whose ids are positions here."""
-        self._bill, self._replay, self._attempts = bill, replay, attempts
+        self._breakdown, self._replay, self._attempts = breakdown, replay, attempts
         self._wall_ms = replay.wall_ms()
 
     def of(self, node_id: int) -> int:
         """Milliseconds; 0 where the execution did not wait for the operator, or where that is not known."""
-        if not any(node_id in waits for waits in self._bill.waits.values()):
+        if not any(node_id in waits for waits in self._breakdown.waits.values()):
             return 0
         without = self._replay.with_tasks(self._shortened(node_id))
         return max(0, round(self._wall_ms - without.wall_ms()))
@@ -30,8 +30,8 @@ class Savings:
     def _shortened(self, node_id: int) -> Mapping[int, tuple[float, ...]]:
         found = {}
         for i, attempt in enumerate(self._attempts):
-            weights = self._bill.weights.get(attempt, {})
-            its = weights.get(Account("operator", node_id=node_id), 0)
+            weights = self._breakdown.weights.get(attempt, {})
+            its = weights.get(CostSubject("operator", node_id=node_id), 0)
             if its:
                 left = 1 - its / sum(weights.values())
                 found[i] = tuple(task * left for task in self._replay.stages[i].tasks)

@@ -30,11 +30,11 @@ class Stages:
     """
 
     def __init__(
-        self, facts: PlanMetrics, shuffles: Mapping[int, tuple[Collection[int], Collection[int]]] | None = None
+        self, plan: PlanMetrics, shuffles: Mapping[int, tuple[Collection[int], Collection[int]]] | None = None
     ) -> None:
         """`shuffles`: by node id, all stages that wrote and that read a shuffle, where metrics name only some."""
-        self._facts = facts
-        self.nodes = facts.nodes
+        self._facts = plan
+        self.nodes = plan.nodes
         """By id."""
         self._shuffles = shuffles or {}
 

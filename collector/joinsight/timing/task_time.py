@@ -132,12 +132,12 @@ def sum_of_errors(errors: Sequence[int]) -> int | None:
     return math.ceil(math.hypot(*errors)) if errors else None
 
 
-def task_times(facts: PlanMetrics, stages: Iterable[Stage]) -> Iterator[Spent]:
+def task_times(plan: PlanMetrics, stages: Iterable[Stage]) -> Iterator[Spent]:
     """What the run time of these stages went into, the largest part of each first."""
     stages = list(stages)
     attempts = Counter(stage.id for stage in stages)
-    measured, native = _by_metrics(facts), _natively(facts, stages, attempts)
-    places = _Places(facts)
+    measured, native = _by_metrics(plan), _natively(plan, stages, attempts)
+    places = _Places(plan)
     is_sampled = any(any(stage.samples.values()) for stage in stages)
     for stage in stages:
         if stage.state in NOT_RUN or not stage.run_time_ms:
@@ -263,16 +263,16 @@ def _measured(stage: Stage, measured: Sequence[Spent], native: _Native | None, *
         yield Spent(stage.id, stage.attempt, REST, None, None, rest, None, "stage")
 
 
-def _by_metrics(facts: PlanMetrics) -> Mapping[int, Sequence[Spent]]:
+def _by_metrics(plan: PlanMetrics) -> Mapping[int, Sequence[Spent]]:
     """The times that Spark measured in one stage only, by stage."""
     found = defaultdict(list)
-    for node in facts.graph.nodes:
+    for node in plan.graph.nodes:
         operator = operators.of(node.name)
         for metric in node.metrics:
-            measured, name = facts.accumulators.get(metric.id), operator.metric(metric.name)
+            measured, name = plan.accumulators.get(metric.id), operator.metric(metric.name)
             if name not in _MEASURED or measured is None or len(measured.stages) != 1:
                 continue
-            if name == operators.PYTHON_TIME and not _is_alone(facts, node):
+            if name == operators.PYTHON_TIME and not _is_alone(plan, node):
                 continue
             (stage,) = measured.stages
             ms = (measured.sum or 0) // (1_000_000 if metric.type == "nsTiming" else 1)
@@ -281,11 +281,11 @@ def _by_metrics(facts: PlanMetrics) -> Mapping[int, Sequence[Spent]]:
     return found
 
 
-def _is_alone(facts: PlanMetrics, python: Node) -> bool:
+def _is_alone(plan: PlanMetrics, python: Node) -> bool:
     """Whether no other operator of its stage may take long: Python workers also wait for rows, and for their reader."""
     todo, seen = [python.id], {python.id}
     while todo:
-        node = facts.nodes[todo.pop()]
+        node = plan.nodes[todo.pop()]
         if node.id != python.id:
             operator = operators.of(node.name)
             if operator.is_exchange or operator.kind == "reused_exchange":
@@ -294,7 +294,7 @@ def _is_alone(facts: PlanMetrics, python: Node) -> bool:
                 return False
             if operator.kind == "scan":
                 continue
-        around = {*facts.inputs(node), *facts.consumers(node)} - seen
+        around = {*plan.inputs(node), *plan.consumers(node)} - seen
         seen |= around
         todo += around
     return True
@@ -317,9 +317,9 @@ class _Native(NamedTuple):
         return [each for each in self.all if each.node_id not in self.conversions and each.part not in outside]
 
 
-def _natively(facts: PlanMetrics, stages: Sequence[Stage], attempts: Mapping[int, int]) -> Mapping[int, _Native]:
+def _natively(plan: PlanMetrics, stages: Sequence[Stage], attempts: Mapping[int, int]) -> Mapping[int, _Native]:
     """What operators of native engines measured, by stage; not of stages with several attempts."""
-    engines = [node for node in facts.graph.nodes if operators.of(node.name).native_times]
+    engines = [node for node in plan.graph.nodes if operators.of(node.name).native_times]
     if not engines:
         return {}
     run_times = {stage.id: stage.run_time_ms for stage in stages if attempts[stage.id] == 1}
@@ -332,7 +332,7 @@ def _natively(facts: PlanMetrics, stages: Sequence[Stage], attempts: Mapping[int
             is_whole = metric.name in operator.times_with_consumers
             if is_whole or metric.name in operator.native_times:
                 part = operator.native_times.get(metric.name) or _PARTS_OF_KINDS.get(operator.kind, "operator")
-                for stage, ms in _by_run_time(facts.accumulators.get(metric.id), metric.type, run_times).items():
+                for stage, ms in _by_run_time(plan.accumulators.get(metric.id), metric.type, run_times).items():
                     if is_whole:
                         wholes[stage][node.id] += ms
                     else:
@@ -346,18 +346,18 @@ def _natively(facts: PlanMetrics, stages: Sequence[Stage], attempts: Mapping[int
             parts = divide(waited, scans).items()
             found[stage] += [Spent(stage, 0, "scan", i, None, ms, None, "metrics") for i, ms in parts if ms]
     read: dict[int, Counter[int]] = defaultdict(Counter)
-    for node in facts.graph.nodes:
+    for node in plan.graph.nodes:
         for name in BYTES_READ if operators.is_shuffle(node.name) else ():
-            for stage, size in _by_run_time(facts.metrics(node).get(name), "", run_times).items():
+            for stage, size in _by_run_time(plan.metrics(node).get(name), "", run_times).items():
                 read[stage][node.id] += size
     conversions = frozenset(node.id for node in engines if operators.of(node.name).is_wrapper)
-    ran = Stages(facts).ran
+    ran = Stages(plan).ran
     timed = {node.id for node in engines if any(m.name in operators.of(node.name).native_times for m in node.metrics)}
     return {
         stage: _Native(
             its,
             conversions,
-            all(i in timed or _takes_no_time(facts, i, ran[stage]) for i in ran.get(stage, ())),
+            all(i in timed or _takes_no_time(plan, i, ran[stage]) for i in ran.get(stage, ())),
             read[stage],
         )
         for stage, its in found.items()
@@ -373,29 +373,29 @@ def _by_run_time(measured: Accumulator | None, type_: str, run_times: Mapping[in
     return divide(ms, weights) if weights else {}
 
 
-def _takes_no_time(facts: PlanMetrics, node_id: int, beside: Sequence[int]) -> bool:
+def _takes_no_time(plan: PlanMetrics, node_id: int, beside: Sequence[int]) -> bool:
     """Whether an operator takes no time, or reads less than a tenth of the rows of one `beside` it in the stage."""
-    operator = operators.of(facts.nodes[node_id].name)
+    operator = operators.of(plan.nodes[node_id].name)
     if operator.is_wrapper or operator.is_exchange or operator.kind == "limit" or operator.name == operators.UNION:
         return True
-    rows = facts.rows_read(node_id)
-    return rows is not None and any(10 * rows < (facts.rows_read(i) or 0) for i in beside)
+    rows = plan.rows_read(node_id)
+    return rows is not None and any(10 * rows < (plan.rows_read(i) or 0) for i in beside)
 
 
 class _Places:
     """Finds the nodes that samples belong to."""
 
-    def __init__(self, facts: PlanMetrics) -> None:
-        self._facts = facts
+    def __init__(self, plan: PlanMetrics) -> None:
+        self._facts = plan
         self._clusters: dict[str, list[Node]] = defaultdict(list)
         self._members: dict[int, list[Node]] = defaultdict(list)  # by cluster, the root first
-        for node in facts.graph.nodes:
+        for node in plan.graph.nodes:
             number = _NUMBER.search(node.name) if node.is_cluster else None
             if number:
                 self._clusters[number[1]].append(node)
             elif node.cluster is not None:
                 self._members[node.cluster].append(node)
-        self._writes = Stages(facts).writes
+        self._writes = Stages(plan).writes
 
     def node(self, stage: int, part: str, place: Sequence[str], work: str | None) -> int | None:
         """The node that samples of a group belong to; `place`: the rest of their key. None: it cannot be told."""

@@ -68,7 +68,7 @@ def judge(stored: StoredPlan) -> Verdict:
 
     Its evidence has the rows that a command of a table format wrote, and those of them that it did not change.
     """
-    verdict, rows = _judge(stored), rewritten(stored.facts)
+    verdict, rows = _judge(stored), rewritten(stored.plan)
     if rows is None:
         return verdict
     copied = {"copied_rows": rows.copied_rows, "written_rows": rows.written_rows}

@@ -76,7 +76,7 @@ def driver(view: View) -> Iterator[Cause]:
     parts["collect"] = collected
     evidence = {
         **{f"{k}_ms": v for k, v in parts.items()},
-        "operators": len(view.facts.graph.nodes),
+        "operators": len(view.plan.graph.nodes),
         "values": (values := _listed_values(view)),
         "result_bytes": results,
     }
@@ -92,7 +92,7 @@ def driver(view: View) -> Iterator[Cause]:
             is_place=False,
         )
     longest = max(parts, key=lambda name: parts[name])
-    listing = sum(view.facts.total(n, "metadata time") or 0 for n in view.facts.graph.nodes)
+    listing = sum(view.plan.total(n, "metadata time") or 0 for n in view.plan.graph.nodes)
     is_explained = True
     if longest in ("finish", "collect") and results:
         what = f"the driver took {duration_text(whole)}, most of it to receive {bytes_text(results)} of results"
@@ -105,7 +105,7 @@ def driver(view: View) -> Iterator[Cause]:
         elif values >= LONG_LIST_VALUES:
             what += f"; it filters by a list of {values:,} values"
             advice = "Put the values into a table, and join it with the hint BROADCAST."
-        elif len(view.facts.graph.nodes) >= LARGE_PLAN_OPERATORS:
+        elif len(view.plan.graph.nodes) >= LARGE_PLAN_OPERATORS:
             advice = _LARGE_PLAN
         else:
             is_explained = False
@@ -151,7 +151,7 @@ def _result_bytes(view: View) -> int:
 def commit(view: View) -> Iterator[Cause]:
     """The commit of a write."""
     writes = list(view.of_kind("write"))
-    files = max([view.facts.total(node, "number of written files") or 0 for node in writes], default=0)
+    files = max([view.plan.total(node, "number of written files") or 0 for node in writes], default=0)
     took = view.rests.get("commit", 0)
     if took:
         yield Cause(

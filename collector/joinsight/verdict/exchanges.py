@@ -24,7 +24,7 @@ _MUCH_LARGER = 4
 def exchanges(view: View) -> Iterator[Cause]:
     """Shuffles and broadcasts: their bytes, writing, sending, waiting."""
     for node in view.of_kind("shuffle"):
-        written = view.facts.total(node, "shuffle bytes written") or 0
+        written = view.plan.total(node, "shuffle bytes written") or 0
         is_needless = _is_needless(view, node)
         yield Cause(
             "shuffle",
@@ -42,9 +42,9 @@ def exchanges(view: View) -> Iterator[Cause]:
             certainty=BESIDE_SKEW if is_needless and _is_read_unevenly(view, node) else 1.0,
         )
     for node in view.of_kind("broadcast"):
-        size = view.facts.total(node, "data size") or 0
+        size = view.plan.total(node, "data size") or 0
         rows = view.rows(node.id) or 0
-        times = {name: view.facts.total(node, f"time to {name}") or 0 for name in ("collect", "build", "broadcast")}
+        times = {name: view.plan.total(node, f"time to {name}") or 0 for name in ("collect", "build", "broadcast")}
         taken = ", ".join(f"{duration_text(ms)} to {name}" for name, ms in times.items() if ms)
         yield Cause(
             "broadcast",
@@ -64,7 +64,7 @@ def _is_needless(view: View, shuffle: Node) -> bool:
     if "REPARTITION_BY" not in shuffle.simple:
         return False
     before = min((ran.tasks for ran in view.ran if ran.stage_id in _stages(view, shuffle, "map_stages")), default=0)
-    after = [view.facts.nodes[i] for i in view.above(shuffle.id)]
+    after = [view.plan.nodes[i] for i in view.above(shuffle.id)]
     is_shuffled = any(operators.of(node.name).kind == "shuffle" for node in after)
     return before >= (view.slots or 2) and is_shuffled and not any(_makes_use(node, shuffle) for node in after)
 
@@ -92,12 +92,12 @@ def _is_read_unevenly(view: View, shuffle: Node) -> bool:
 def small_sides(view: View) -> Iterator[Cause]:
     """A join has both sides shuffled, though one is small: its shuffles and sorts, of which a broadcast needs none."""
     skewed = skewed_stages(view) if _is_switched_off(view) else set()
-    for join in view.bill.joins:
-        node = view.facts.nodes[join.node_id]
+    for join in view.breakdown.joins:
+        node = view.plan.nodes[join.node_id]
         text = join_text(node.name, node.simple)
         if text is None or text.join_type is None or operators.of(text.strategy).is_broadcast_join:
             continue
-        sides = dict(zip(("left", "right"), map(view.facts.fed_by, view.facts.inputs(node)), strict=False))
+        sides = dict(zip(("left", "right"), map(view.plan.fed_by, view.plan.inputs(node)), strict=False))
         allowed = [name for name in operators.JOIN_TYPES[text.join_type] if name in sides]
         small = min(allowed, key=lambda name: sides[name].bytes or math.inf, default=None)
         if small is None or len(sides) < 2:

@@ -62,15 +62,15 @@ def memory(view: View) -> Iterator[Cause]:
 def _most_spill(view: View, ran: Ran) -> int:
     """The wall time of what may have spilled in a stage: the operators that did, and shuffles if that is not all."""
     its = set(_spillers(view, ran))
-    known = sum(view.facts.total(view.facts.nodes[i], SPILL_SIZE) or 0 for i in its)
+    known = sum(view.plan.total(view.plan.nodes[i], SPILL_SIZE) or 0 for i in its)
     if known < _MOST_SPILL * ran.number("memory_spilled_bytes"):
         its |= {row["node_id"] for row in view.stored.shuffles if ran.stage_id in (row["map_stages"] or ())}
     if not its:
         return ran.wall_ms
     return sum(
         ms
-        for account, ms in ran.parts.items()
-        if account.node_id in its or (account.kind == "shared" and its & set(view.bill.holds(account)))
+        for subject, ms in ran.parts.items()
+        if subject.node_id in its or (subject.kind == "shared" and its & set(view.breakdown.holds(subject)))
     )
 
 
@@ -79,7 +79,5 @@ def _stages(concerned: Sequence[tuple[int, Ran]]) -> str:
 
 
 def _spillers(view: View, ran: Ran) -> tuple[int, ...]:
-    spilled = {
-        i: view.facts.total(view.facts.nodes[i], SPILL_SIZE) or 0 for i in ran.nodes if view.facts.nodes[i].metrics
-    }
+    spilled = {i: view.plan.total(view.plan.nodes[i], SPILL_SIZE) or 0 for i in ran.nodes if view.plan.nodes[i].metrics}
     return tuple(sorted((i for i, size in spilled.items() if size), key=lambda i: -spilled[i]))

@@ -19,10 +19,10 @@ _COLUMNAR = ("parquet", "orc")
 def scans(view: View) -> Iterator[Cause]:
     """Reading sources: many small files, or the scan as a place."""
     for node in view.of_kind("scan"):
-        files, size = (view.facts.total(node, name) for name in ("number of files read", "size of files read"))
+        files, size = (view.plan.total(node, name) for name in ("number of files read", "size of files read"))
         wall = view.likely_wall_of(node.id)
         if files and size is not None and files >= _MANY_FILES and size / files < SMALL_FILE:
-            listing = view.facts.total(node, "metadata time") or 0
+            listing = view.plan.total(node, "metadata time") or 0
             whole = sum(ran.wall_ms for ran in view.ran if node.id in ran.nodes)
             yield Cause(
                 "small_files",
@@ -77,7 +77,7 @@ def _scanned(view: View, node: Node, files: int | None, size: int | None) -> str
 def files_written(view: View) -> Iterator[Cause]:
     """A write of many small files."""
     for node in view.of_kind("write"):
-        files, size = (view.facts.total(node, name) or 0 for name in ("number of written files", "written output"))
+        files, size = (view.plan.total(node, name) or 0 for name in ("number of written files", "written output"))
         if files < _MANY_FILES or size / files >= SMALL_FILE:
             continue
         stages = [ran for ran in view.ran if node.id in ran.nodes]

@@ -80,8 +80,8 @@ def _handled(view: View, ran: Ran, task: int) -> Iterator[Handled]:
     read = [s["node_id"] for s in view.stored.shuffles if ran.stage_id in (s["reduce_stages"] or ())]
     for name, nodes in ((ROWS_READ, read), (OUTPUT_ROWS, ran.nodes)):
         for node_id in nodes:
-            node = view.facts.nodes[node_id]
-            its = view.facts.metrics(node).get(name)
+            node = view.plan.nodes[node_id]
+            its = view.plan.metrics(node).get(name)
             if its is None or its.max_stage != ran.stage_id or its.max_task != task or not its.max:
                 continue
             ratio = its.max / max(1.0, ((its.sum or 0) - its.max) / max(1, ran.tasks - 1))

@@ -169,7 +169,7 @@ def _few_tasks(view: View, ran: Ran, wall_ms: int, usable: int) -> Cause:
             {"tasks": ran.tasks, "slots": usable},
             ran.stage_id,
             seen_ms,
-            is_place=not (_is_packed(view.facts.nodes[unsplit]) or _is_of_lines(view.facts.nodes[unsplit])),
+            is_place=not (_is_packed(view.plan.nodes[unsplit]) or _is_of_lines(view.plan.nodes[unsplit])),
         )
     return Cause(
         "few_tasks",
@@ -194,9 +194,9 @@ def _python_ms(view: View, ran: Ran) -> int:
     """How long the tasks of a stage waited for Python."""
     return sum(
         ms
-        for account, ms in ran.parts.items()
-        if account.name == "python"
-        or (account.node_id is not None and operators.is_python(view.facts.nodes[account.node_id].name))
+        for subject, ms in ran.parts.items()
+        if subject.name == "python"
+        or (subject.node_id is not None and operators.is_python(view.plan.nodes[subject.node_id].name))
     )
 
 
@@ -212,7 +212,7 @@ def _of_few_tasks(view: View, ran: Ran) -> tuple[int, ...]:
 
 
 def _few_tasks_advice(view: View, ran: Ran) -> str:
-    nodes = [view.facts.nodes[i] for i in ran.nodes]
+    nodes = [view.plan.nodes[i] for i in ran.nodes]
     if any(names.operator(view, node.id) == names.ALL_ROWS for node in nodes):
         return "Give the window a PARTITION BY, so that several tasks can compute it."
     if any(node.name.startswith(operators.COALESCE) for node in nodes):
@@ -226,10 +226,10 @@ def _few_tasks_advice(view: View, ran: Ran) -> str:
 def _unsplit_scan(view: View, ran: Ran) -> int | None:
     """A scan of large files that made too few tasks: Spark splits files that it can split."""
     for node_id in ran.nodes:
-        node = view.facts.nodes[node_id]
+        node = view.plan.nodes[node_id]
         if operators.of(node.name).kind != "scan":
             continue
-        files, size = (view.facts.total(node, name) for name in ("number of files read", "size of files read"))
+        files, size = (view.plan.total(node, name) for name in ("number of files read", "size of files read"))
         least = SMALL_FILE if _is_of_lines(node) else 2 * SMALL_FILE
         if files and files <= ran.tasks and (_is_packed(node) or (size or 0) / files > least):
             return node_id
@@ -352,12 +352,12 @@ def _read_ratio(view: View, ran: Ran) -> tuple[float, str, tuple[int, ...]] | No
         worst = sorted(shuffles, key=lambda i: -(_most_read(view, i)))
         return best[0], best[1], (*readers, *worst[:2]) or ran.nodes[:2]
     for node_id in ran.nodes:
-        node = view.facts.nodes[node_id]
+        node = view.plan.nodes[node_id]
         if operators.of(node.name).kind != "scan":
             continue
         ratio = ratio_of(view, ran, node, OUTPUT_ROWS)
         if ratio is not None and ratio >= 2:
-            measured = view.facts.metrics(node)[OUTPUT_ROWS]
+            measured = view.plan.metrics(node)[OUTPUT_ROWS]
             its = f"it read {percent(measured.max or 0, measured.sum or 0)} of {rows_text(measured.sum or 0)}"
             return ratio, its, (node_id, *(i for i in ran.nodes[:1] if i != node_id))
     return None
@@ -368,7 +368,7 @@ def _most_read(view: View, node_id: int) -> int:
 
 
 def _is_keyed(view: View, node_id: int) -> bool:
-    node = view.facts.nodes[node_id]
+    node = view.plan.nodes[node_id]
     return (
         operators.of(node.name).kind in ("join", "aggregate") or "Window" in node.name or operators.is_python(node.name)
     )
@@ -376,7 +376,7 @@ def _is_keyed(view: View, node_id: int) -> bool:
 
 def ratio_of(view: View, ran: Ran, node: Node, name: str) -> float | None:
     """The largest task's value of a metric to the mean of the others; None unless it was measured in this stage."""
-    measured = view.facts.metrics(node).get(name)
+    measured = view.plan.metrics(node).get(name)
     if measured is None or measured.max_stage != ran.stage_id:
         return None
     return ran.ratio(measured.max or 0, measured.sum or 0)
@@ -386,21 +386,21 @@ def _made_ratio(view: View, ran: Ran) -> tuple[int, float, str] | None:
     """The operator of which one task made most of the rows, the most uneven one."""
     found = []
     for node_id in ran.nodes:
-        node = view.facts.nodes[node_id]
+        node = view.plan.nodes[node_id]
         ratio = ratio_of(view, ran, node, OUTPUT_ROWS)
-        if ratio is not None and ratio >= SKEWED and (view.facts.total(node, OUTPUT_ROWS) or 0) >= 1_000:
+        if ratio is not None and ratio >= SKEWED and (view.plan.total(node, OUTPUT_ROWS) or 0) >= 1_000:
             found.append((operators.of(node.name).kind == "join", ratio, node_id))
     if not found:
         return None
     _, ratio, node_id = max(found)
-    measured = view.facts.metrics(view.facts.nodes[node_id])[OUTPUT_ROWS]
+    measured = view.plan.metrics(view.plan.nodes[node_id])[OUTPUT_ROWS]
     share = percent(measured.max or 0, measured.sum or 0)
     return node_id, ratio, f"it made {share} of the {rows_text(measured.sum or 0)} of {names.operator(view, node_id)}"
 
 
 def _skew_advice(view: View, nodes: tuple[int, ...]) -> str:
     find = "Find the most frequent value of the key (joinsight keys); NULL and a default are the usual ones."
-    for name in (view.facts.nodes[i].name for i in nodes):
+    for name in (view.plan.nodes[i].name for i in nodes):
         if operators.of(name).kind == "join":
             return f"{find} Join its rows separately, or let AQE split them (spark.sql.adaptive.skewJoin.*)."
         if "Window" in name:

@@ -16,7 +16,7 @@ from joinsight.plan import operators
 from joinsight.plan.graph import Node
 from joinsight.plan.spark_texts import spark_graph
 from joinsight.tables import Row
-from joinsight.timing.cost import Account, Bill
+from joinsight.timing.cost import CostBreakdown, CostSubject
 from joinsight.timing.critical_path import STAGE_CAUSES
 from joinsight.timing.task_time import divide
 
@@ -30,7 +30,7 @@ class Ran:
     row: Row
     wall_ms: int
     """How long it waited while tasks ran."""
-    parts: Mapping[Account, int]
+    parts: Mapping[CostSubject, int]
     """Wall time by what the tasks were at."""
     nodes: tuple[int, ...]
     """The operators that ran in it, the most expensive first as far as that is known."""
@@ -75,25 +75,25 @@ class View:
     def __init__(self, stored: StoredPlan) -> None:
         self.stored = stored
         self.execution = stored.execution
-        self.facts = stored.facts
+        self.plan = stored.plan
         self.has_ended = self.execution["state"] in ENDED
-        self._guessed: dict[Account, Mapping[int, float]] = {}
+        self._guessed: dict[CostSubject, Mapping[int, float]] = {}
         self._handled_by: dict[int, float] = {}
 
     @property
-    def bill(self) -> Bill:
+    def breakdown(self) -> CostBreakdown:
         """What the execution cost; most findings do without."""
-        return self.stored.bill
+        return self.stored.breakdown
 
     @cached_property
     def as_spark(self) -> Mapping[int, Node]:
         """The nodes of the final plan as Spark would have printed them."""
-        return spark_graph(self.facts.graph).by_id
+        return spark_graph(self.plan.graph).by_id
 
     @cached_property
     def wall_ms(self) -> int:
         """From the execution's start to its end, or so far."""
-        return self.bill.wall_ms or int(self.execution["duration_ms"] or 0) or self._so_far
+        return self.breakdown.wall_ms or int(self.execution["duration_ms"] or 0) or self._so_far
 
     @property
     def _so_far(self) -> int:
@@ -109,7 +109,7 @@ class View:
     def rests(self) -> Mapping[str, int]:
         """Wall time in which no tasks of it ran, by cause."""
         found: dict[str, int] = defaultdict(int)
-        for item in self.bill.items:
+        for item in self.breakdown.items:
             if item.kind == "rest":
                 found[item.name] += item.wall_ms
         found["waiting"] -= sum(self._beside.values())
@@ -183,30 +183,32 @@ class View:
     def _is_running(self, row: Row) -> bool:
         return bool(not self.has_ended and row["state"] == "running")
 
-    def _parts(self, attempt: tuple[int, int], wall_ms: int) -> Mapping[Account, int]:
-        weights = self.bill.weights.get(attempt, {})
-        return divide(wall_ms, weights) if any(weights.values()) else {Account("shared", stage_id=attempt[0]): wall_ms}
+    def _parts(self, attempt: tuple[int, int], wall_ms: int) -> Mapping[CostSubject, int]:
+        weights = self.breakdown.weights.get(attempt, {})
+        return (
+            divide(wall_ms, weights) if any(weights.values()) else {CostSubject("shared", stage_id=attempt[0]): wall_ms}
+        )
 
     @cached_property
-    def walls(self) -> Mapping[Account, int]:
+    def walls(self) -> Mapping[CostSubject, int]:
         """Wall time by what tasks were at, and that of broadcasts."""
-        found: dict[Account, int] = defaultdict(int)
+        found: dict[CostSubject, int] = defaultdict(int)
         for ran in self.ran:
-            for account, ms in ran.parts.items():
-                found[account] += ms
+            for subject, ms in ran.parts.items():
+                found[subject] += ms
         for s in self.stored.segments:
-            if s["cause"] == "broadcast" and s["node_id"] in self.facts.nodes:
-                found[Account("operator", node_id=s["node_id"])] += s["end_ms"] - s["start_ms"]
+            if s["cause"] == "broadcast" and s["node_id"] in self.plan.nodes:
+                found[CostSubject("operator", node_id=s["node_id"])] += s["end_ms"] - s["start_ms"]
         return found
 
     def _nodes(self, stage_id: int) -> tuple[int, ...]:
-        its = [i for i in self.bill.ran(stage_id) if self.is_work(i)]
+        its = [i for i in self.breakdown.ran(stage_id) if self.is_work(i)]
         weight = self._weights.get(stage_id, {})
         return tuple(sorted(its, key=lambda i: (-weight.get(i, 0.0), i)))
 
     def is_work(self, node_id: int) -> bool:
         """Whether it is an operator that does something itself."""
-        node = self.facts.nodes[node_id]
+        node = self.plan.nodes[node_id]
         operator = operators.of(node.name)
         return not (node.is_cluster or operator.is_wrapper or operator.kind in _FRAMES)
 
@@ -214,13 +216,13 @@ class View:
     def _weights(self) -> Mapping[int, Mapping[int, float]]:
         """By stage, how much of it each of its operators may be: measured, else estimated from its rows."""
         weights: dict[int, dict[int, float]] = defaultdict(lambda: defaultdict(float))
-        for (stage_id, _), parts in self.bill.weights.items():
+        for (stage_id, _), parts in self.breakdown.weights.items():
             weight = weights[stage_id]
-            for account, ms in parts.items():
-                if account.kind == "operator" and account.node_id is not None:
-                    weight[account.node_id] += ms
-                elif account.kind == "shared":
-                    for node_id, part in self._guesses_of(account).items():
+            for subject, ms in parts.items():
+                if subject.kind == "operator" and subject.node_id is not None:
+                    weight[subject.node_id] += ms
+                elif subject.kind == "shared":
+                    for node_id, part in self._guesses_of(subject).items():
                         weight[node_id] += part * ms
         return weights
 
@@ -236,55 +238,55 @@ class View:
         whole = sum(weights.values())
         return {i: each / whole for i, each in weights.items()} if whole else dict.fromkeys(weights, 0.0)
 
-    def _guesses_of(self, account: Account) -> Mapping[int, float]:
+    def _guesses_of(self, subject: CostSubject) -> Mapping[int, float]:
         """Those of the operators of a shared account."""
-        if account not in self._guessed:
-            self._guessed[account] = self.guesses(self.bill.holds(account))
-        return self._guessed[account]
+        if subject not in self._guessed:
+            self._guessed[subject] = self.guesses(self.breakdown.holds(subject))
+        return self._guessed[subject]
 
     @cached_property
     def _known(self) -> frozenset[int]:
         """Operators of which the time is known."""
-        operators = self.bill.operators().items()
+        operators = self.breakdown.operators().items()
         return frozenset(i for i, item in operators if item.task_time_ms or (not self.has_ended and item.wall_ms))
 
     def likely_wall_of(self, node_id: int) -> int:
         """Wall time of an operator: what is known, and its likely part of what it shares with others."""
         shared = (
-            round(ms * self._guesses_of(account).get(node_id, 0.0))
+            round(ms * self._guesses_of(subject).get(node_id, 0.0))
             for ran in self.ran
             if node_id in ran.nodes
-            for account, ms in ran.parts.items()
-            if account.kind == "shared"
+            for subject, ms in ran.parts.items()
+            if subject.kind == "shared"
         )
         return self.wall_of((node_id,)) + sum(shared)
 
     def _handled(self, node_id: int) -> float:
-        node = self.facts.nodes[node_id]
-        read = sum(self.rows(i) or 0 for i in self.facts.inputs(node))
+        node = self.plan.nodes[node_id]
+        read = sum(self.rows(i) or 0 for i in self.plan.inputs(node))
         made = self.rows(node_id) or 0
         kind = operators.of(node.name).kind
         if operators.of(node.name).compares_pairs:
-            made += prod(self.rows(i) or 0 for i in self.facts.inputs(node)[:2])
+            made += prod(self.rows(i) or 0 for i in self.plan.inputs(node)[:2])
         return (read + made) * _WEIGHTS.get(kind, 1.0) * (_HEAVY if is_heavy(node) else 1.0)
 
     def rows(self, node_id: int) -> int | None:
         """Rows that a node gives to its consumer."""
-        return self.facts.fed_by(node_id).rows
+        return self.plan.fed_by(node_id).rows
 
     def of_kind(self, *kinds: str) -> Iterator[Node]:
         """The nodes of these kinds."""
-        return (node for node in self.facts.graph.nodes if operators.of(node.name).kind in kinds)
+        return (node for node in self.plan.graph.nodes if operators.of(node.name).kind in kinds)
 
     def above(self, node_id: int) -> Iterator[int]:
         """The operators that a node's rows go through in the same stage, up to the exchange that takes them."""
         todo, seen = [node_id], {node_id}
         while todo:
-            for above in self.facts.consumers(self.facts.nodes[todo.pop()]):
+            for above in self.plan.consumers(self.plan.nodes[todo.pop()]):
                 if above not in seen:
                     seen.add(above)
                     yield above
-                    if not operators.of(self.facts.nodes[above].name).is_exchange:
+                    if not operators.of(self.plan.nodes[above].name).is_exchange:
                         todo.append(above)
 
     def below(self, node_id: int) -> Iterator[Node]:
@@ -292,20 +294,20 @@ class View:
         seen = {node_id}
         todo = deque([node_id])
         while todo:
-            for child in self.facts.inputs(self.facts.nodes[todo.popleft()]):
+            for child in self.plan.inputs(self.plan.nodes[todo.popleft()]):
                 if child not in seen:
                     seen.add(child)
                     todo.append(child)
-                    yield self.facts.nodes[child]
+                    yield self.plan.nodes[child]
 
     def wall_of(self, nodes: Iterable[int], names: Iterable[str] = ()) -> int:
         """Wall time of these operators and activities, as far as it is known by operator."""
         wanted, activities = set(nodes), set(names)
         return sum(
             ms
-            for account, ms in self.walls.items()
-            if (account.kind == "operator" and account.node_id in wanted)
-            or (account.kind == "activity" and account.name in activities)
+            for subject, ms in self.walls.items()
+            if (subject.kind == "operator" and subject.node_id in wanted)
+            or (subject.kind == "activity" and subject.name in activities)
         )
 
 

@@ -9,7 +9,7 @@ from joinsight.base.units import duration_text
 from joinsight.plan import operators
 from joinsight.plan.graph import Node
 from joinsight.plan.operators import OUTPUT_ROWS, PYTHON_TIME
-from joinsight.timing.cost import Account
+from joinsight.timing.cost import CostSubject
 from joinsight.timing.task_time import kinds_of_work, work_text
 from joinsight.verdict import names
 from joinsight.verdict.cause import BESIDE_SKEW, Cause, rows_text, stage_of
@@ -32,8 +32,8 @@ _KEY_ADVICE = (
 def join_output(view: View) -> Iterator[Cause]:
     """A join makes many more rows than it reads, and all that follows in its stage works on them."""
     for node in view.of_kind("join"):
-        out = view.facts.total(node, OUTPUT_ROWS)
-        sides = [view.rows(i) for i in view.facts.inputs(node)[:2]]
+        out = view.plan.total(node, OUTPUT_ROWS)
+        sides = [view.rows(i) for i in view.plan.inputs(node)[:2]]
         if out is None or len(sides) < 2 or None in sides:
             continue
         left, right = (side or 0 for side in sides)
@@ -57,7 +57,7 @@ def join_output(view: View) -> Iterator[Cause]:
 
 def _is_of_one_task(view: View, join: Node, larger: int) -> bool:
     """Whether only one task's part of a join multiplies its rows: some values of its key do, not all of them."""
-    measured = view.facts.metrics(join).get(OUTPUT_ROWS)
+    measured = view.plan.metrics(join).get(OUTPUT_ROWS)
     ran = None if measured is None else next((each for each in view.ran if each.stage_id == measured.max_stage), None)
     if measured is None or ran is None:
         return False
@@ -71,13 +71,13 @@ _MOST_NAMED = 3
 
 def python(view: View) -> Iterator[Cause]:
     """Functions that Python workers run."""
-    for node in view.facts.graph.nodes:
+    for node in view.plan.graph.nodes:
         if not operators.is_python(node.name):
             continue
         wall = view.wall_of((node.id,))
         method = "sampled"
         if not wall:
-            measured = view.facts.total(node, PYTHON_TIME)
+            measured = view.plan.total(node, PYTHON_TIME)
             for ran in view.ran:
                 if node.id in ran.nodes and ran.run_ms and measured and not ran.is_running:
                     wall += round(ran.wall_ms * min(1.0, measured / ran.run_ms))
@@ -95,15 +95,17 @@ def python(view: View) -> Iterator[Cause]:
                 {"method": method, "rows": view.rows(node.id) or 0},
                 stage_of(view, node.id),
             )
-    for account, wall in view.walls.items():
-        if account.name == "python" and wall:
-            yield _python_together(view, account, wall)
+    for subject, wall in view.walls.items():
+        if subject.name == "python" and wall:
+            yield _python_together(view, subject, wall)
 
 
-def _python_together(view: View, account: Account, wall: int) -> Cause:
+def _python_together(view: View, subject: CostSubject, wall: int) -> Cause:
     """Functions of which it is not known for which the tasks waited: several of a stage, or those of an RDD."""
-    nodes = sorted(view.bill.holds(account), key=lambda i: -(view.facts.total(view.facts.nodes[i], PYTHON_TIME) or 0))
-    functions = list(dict.fromkeys(filter(None, (names.python_function(view.facts.nodes[i]) for i in nodes))))
+    nodes = sorted(
+        view.breakdown.holds(subject), key=lambda i: -(view.plan.total(view.plan.nodes[i], PYTHON_TIME) or 0)
+    )
+    functions = list(dict.fromkeys(filter(None, (names.python_function(view.plan.nodes[i]) for i in nodes))))
     if nodes:
         what = f"{len(nodes)} Python functions" + (f" ({', '.join(functions[:_MOST_NAMED])})" if functions else "")
     else:
@@ -117,28 +119,28 @@ def _python_together(view: View, account: Account, wall: int) -> Cause:
         if nodes
         else "Use DataFrames and Spark's own functions: each row of an RDD goes to Python and back.",
         {"method": "sampled", "functions": len(nodes)},
-        next((ran.stage_id for ran in view.ran if account in ran.parts), None),
+        next((ran.stage_id for ran in view.ran if subject in ran.parts), None),
     )
 
 
 def work(view: View) -> Iterator[Cause]:
     """Operators' own work. Of those that cannot be told apart, the likeliest one goes first."""
     known: dict[int, int] = {}
-    for account, ms in view.walls.items():
-        if account.kind == "operator" and account.node_id is not None:
-            known[account.node_id] = ms
-    for account, ms in view.walls.items():
-        if account.kind != "shared" or not ms or account.name:
+    for subject, ms in view.walls.items():
+        if subject.kind == "operator" and subject.node_id is not None:
+            known[subject.node_id] = ms
+    for subject, ms in view.walls.items():
+        if subject.kind != "shared" or not ms or subject.name:
             continue  # those of one kind have causes of their own
-        parts = view.guesses(view.bill.holds(account))
+        parts = view.guesses(view.breakdown.holds(subject))
         first = max(parts, key=lambda i: parts[i], default=None)
         if first is None:
             continue
         its = known.pop(first, 0)
         is_guess = len(parts) > 1 and its < ms
-        yield _own_work(view, first, ms + its, account.node_id if is_guess else first, is_guess=is_guess)
+        yield _own_work(view, first, ms + its, subject.node_id if is_guess else first, is_guess=is_guess)
     for node_id, ms in known.items():
-        node = view.facts.nodes[node_id]
+        node = view.plan.nodes[node_id]
         if operators.of(node.name).kind in ("scan", "shuffle", "broadcast") or operators.is_python(node.name):
             continue
         yield _own_work(view, node_id, ms, node_id, is_guess=False)
@@ -158,8 +160,8 @@ def work(view: View) -> Iterator[Cause]:
 
 def _own_work(view: View, node_id: int, wall_ms: int, sampled: int | None, *, is_guess: bool) -> Cause:
     """`sampled`: the node that its samples are of, it or its codegen stage."""
-    node = view.facts.nodes[node_id]
-    rows = max([view.rows(i) or 0 for i in (node_id, *view.facts.inputs(node))])
+    node = view.plan.nodes[node_id]
+    rows = max([view.rows(i) or 0 for i in (node_id, *view.plan.inputs(node))])
     pairs = _pairs(view, node)
     what = f"its own work on {rows_text(rows)}" if rows else "its own work"
     if pairs:
@@ -183,7 +185,7 @@ def _own_work(view: View, node_id: int, wall_ms: int, sampled: int | None, *, is
 
 def _pairs(view: View, node: Node) -> int:
     """How many pairs of rows a join without an equality may have compared; 0: another operator, or it is unknown."""
-    sides = [view.rows(i) for i in view.facts.inputs(node)[:2]] if operators.of(node.name).compares_pairs else []
+    sides = [view.rows(i) for i in view.plan.inputs(node)[:2]] if operators.of(node.name).compares_pairs else []
     return math.prod(rows or 0 for rows in sides) if len(sides) == 2 else 0
 
 
@@ -196,10 +198,10 @@ def _work(view: View, node_id: int | None) -> tuple[str, float]:
 
 def exploding(view: View) -> Iterator[Cause]:
     """An operator other than a join makes many rows of each, and all that follows in its stage works on them."""
-    for node in view.facts.graph.nodes:
+    for node in view.plan.graph.nodes:
         if not node.name.startswith(("Generate", "Expand")):
             continue
-        out, read = view.rows(node.id), view.rows(next(iter(view.facts.inputs(node)), node.id))
+        out, read = view.rows(node.id), view.rows(next(iter(view.plan.inputs(node)), node.id))
         if not out or not read or out < _LEAST_RATIO * read or out < 10_000:
             continue
         yield Cause(
@@ -221,9 +223,9 @@ def _wall_above(view: View, node_id: int) -> int:
         ms
         for ran in view.ran
         if node_id in ran.nodes
-        for account, ms in ran.parts.items()
-        if (account.kind == "operator" and account.node_id in its)
-        or (account.kind == "shared" and its & set(view.bill.holds(account)))
+        for subject, ms in ran.parts.items()
+        if (subject.kind == "operator" and subject.node_id in its)
+        or (subject.kind == "shared" and its & set(view.breakdown.holds(subject)))
     )
 
 
@@ -276,7 +278,7 @@ def _sort_advice(view: View, sort: Node) -> str:
     if "], true" in sort.simple:
         return _SORT_FOR_QUERY
     for i in view.above(sort.id):
-        name, kind = view.facts.nodes[i].name, operators.of(view.facts.nodes[i].name).kind
+        name, kind = view.plan.nodes[i].name, operators.of(view.plan.nodes[i].name).kind
         if (operators.join_strategy(name) or "").startswith("SortMerge"):
             return _SORT_FOR_JOIN
         if operators.of(name).code_prefix == "sortAgg":

@@ -231,8 +231,8 @@ class Amounts:
         if ratio(one.handled, other.handled) < 1.02:
             return ""
         which = ""
-        for node_id in other.view.bill.ran(other.stage_id):
-            node = other.view.facts.nodes[node_id]
+        for node_id in other.view.breakdown.ran(other.stage_id):
+            node = other.view.plan.nodes[node_id]
             if operators.of(node.name).kind == "scan":
                 which = f" ({node.name.strip()})"
         return f"stage {other.stage_id}{which} handled {other.handled:,} rows, {one.handled:,} before"
@@ -241,14 +241,14 @@ class Amounts:
         if stage is None:
             return
         which = "only in the second" if sign > 0 else "only in the first"
-        names = ", ".join(dict.fromkeys(stage.view.facts.nodes[i].name.strip() for i in self._nodes(stage)[:3]))
+        names = ", ".join(dict.fromkeys(stage.view.plan.nodes[i].name.strip() for i in self._nodes(stage)[:3]))
         text = f"stage {stage.stage_id} ({names or 'without operators'}) ran {which}"
         is_same = self.both.is_more_data and not self.both.is_another_plan  # Spark samples again to sort more data
         self._add("data" if is_same else "plan", sign * stage.wall_ms, sign * stage.run_ms, stage, text)
 
     @staticmethod
     def _nodes(stage: StageRun) -> Sequence[int]:
-        return [i for i in stage.view.bill.ran(stage.stage_id) if stage.view.is_work(i)]
+        return [i for i in stage.view.breakdown.ran(stage.stage_id) if stage.view.is_work(i)]
 
     def _rests(self) -> None:
         first, last = self.both.a.rests, self.both.b.rests

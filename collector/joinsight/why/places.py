@@ -82,10 +82,10 @@ class StageRun:
     def handled(self) -> int:
         """Rows that it read, and that its joins and generators made."""
         made = 0
-        for node_id in self.view.bill.ran(self.stage_id):
-            node = self.view.facts.nodes[node_id]
+        for node_id in self.view.breakdown.ran(self.stage_id):
+            node = self.view.plan.nodes[node_id]
             if operators.of(node.name).kind == "join" or node.name.startswith("Generate"):
-                made += self.view.facts.total(node, OUTPUT_ROWS) or 0
+                made += self.view.plan.total(node, OUTPUT_ROWS) or 0
         return self.total("input_rows") + self.total("shuffle_read_rows") + made
 
     @property
@@ -199,10 +199,10 @@ class RunPlaces:
 
     def _stage(self, stage_id: int, rows: Sequence[Row]) -> StageRun:
         view, waited = self.view, self._waited[stage_id]
-        nodes = view.bill.ran(stage_id)
+        nodes = view.breakdown.ran(stage_id)
         keys = frozenset(key for i in nodes if (key := view.keys.get(i)))
-        labels = frozenset(self._label(view.facts.nodes[i]) for i in nodes)
-        names = Counter(view.facts.nodes[i].name for i in nodes)
+        labels = frozenset(self._label(view.plan.nodes[i]) for i in nodes)
+        names = Counter(view.plan.nodes[i].name for i in nodes)
         wall = waited["running"] + waited["tail"] + self._beside.get(stage_id, 0)
         return StageRun(view, stage_id, rows, wall, waited["tail"], keys, labels, names, self._writes.get(stage_id))
 
@@ -213,12 +213,12 @@ class RunPlaces:
     @cached_property
     def operators(self) -> Counter[tuple[str, str]]:
         """Names of all operators, and what they do."""
-        return Counter((node.name, self._label(node)) for node in self.view.facts.graph.nodes)
+        return Counter((node.name, self._label(node)) for node in self.view.plan.graph.nodes)
 
     @cached_property
     def skeleton(self) -> Counter[str]:
         """How many joins and exchanges of each kind the plan has."""
-        names = (node.name for node in self.view.facts.graph.nodes)
+        names = (node.name for node in self.view.plan.graph.nodes)
         return Counter(name for name in names if operators.of(name).is_exchange or operators.of(name).kind == "join")
 
     @cached_property
@@ -266,9 +266,9 @@ class RunPlaces:
         found: dict[str, tuple[int, int]] = {}
         for s in self.stored.segments:
             if s["cause"] == "broadcast":
-                node = self.view.facts.nodes.get(s["node_id"])
+                node = self.view.plan.nodes.get(s["node_id"])
                 key = self.view.keys.get(s["node_id"], "") if node else ""
-                size = (self.view.facts.total(node, "data size") or 0) if node else 0
+                size = (self.view.plan.total(node, "data size") or 0) if node else 0
                 wall, _ = found.get(key, (0, 0))
                 found[key] = wall + s["end_ms"] - s["start_ms"], size
         return found

@@ -162,19 +162,19 @@ def with_broadcast(stored: StoredPlan, join_id: int) -> WhatIf:
 
 def _sides(stored: StoredPlan, join_id: int) -> tuple[Input, Input]:
     """The side of a join that would be broadcast, and the other one."""
-    facts, name = stored.facts, execution_name(stored.execution)
-    joins = [node.id for node in facts.graph.nodes if operators.of(node.name).kind == "join"]
+    plan, name = stored.plan, execution_name(stored.execution)
+    joins = [node.id for node in plan.graph.nodes if operators.of(node.name).kind == "join"]
     if join_id not in joins:
         known = f"its joins are {', '.join(map(str, joins))}" if joins else "it has none"
         raise NotFound(f"Operator {join_id} is not a join of {name}; {known}.")
-    join = facts.nodes[join_id]
+    join = plan.nodes[join_id]
     if operators.of(join.name).is_broadcast_join:
         raise JoinsightError(f"Join {join_id} ({join.name}) already uses a broadcast.")
     text = join_text(join.name, join.simple)
     possible = operators.JOIN_TYPES.get(text.join_type, ()) if text and text.join_type else ()
     if not possible:
         raise JoinsightError(f"Spark broadcasts no side of join {join_id} ({join.simple}).")
-    sides = dict(zip(("left", "right"), (facts.fed_by(i) for i in facts.inputs(join)), strict=False))
+    sides = dict(zip(("left", "right"), (plan.fed_by(i) for i in plan.inputs(join)), strict=False))
     sized = [name for name in possible if name in sides and sides[name].bytes is not None]
     if not sized:
         raise JoinsightError(f"No size is known of what Spark could broadcast for join {join_id}.")
@@ -207,8 +207,8 @@ class _JoinStages:
         for i in self._large:
             assert other is not None
             self._saved[i] = self._saved.get(i, 0.0) + (other["write_time_ns"] or 0) / 1e6 / len(self._large)
-        sorts = (node for node in map(stored.facts.nodes.get, stored.facts.inputs(stored.facts.nodes[join_id])) if node)
-        sorted_ms = sum(stored.facts.total(node, "sort time") or 0 for node in sorts)
+        sorts = (node for node in map(stored.plan.nodes.get, stored.plan.inputs(stored.plan.nodes[join_id])) if node)
+        sorted_ms = sum(stored.plan.total(node, "sort time") or 0 for node in sorts)
         waited = sum(row["fetch_wait_ms"] or 0 for row in (writes, other) if row is not None)
         self._saved[self._joins] = sorted_ms + waited
 

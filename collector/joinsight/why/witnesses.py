@@ -29,8 +29,8 @@ def files_of(one: StageRun, other: StageRun) -> list[int]:
     """How many files both read; if they wrote the execution's result, how many they wrote, if that changed more."""
     read, written = [], []
     for its in (one, other):
-        facts, ran = its.view.facts, its.view.bill.ran(its.stage_id)
-        read.append(sum(facts.total(facts.nodes[i], _READ) or 0 for i in ran))
+        plan, ran = its.view.plan, its.view.breakdown.ran(its.stage_id)
+        read.append(sum(plan.total(plan.nodes[i], _READ) or 0 for i in ran))
         written.append(_all(its.view, _WRITTEN) if its.writes is None else 0)
     return written if min(written) and (not min(read) or ratio(*written) > ratio(*read)) else read
 
@@ -41,7 +41,7 @@ def all_files(run: RunPlaces) -> int:
 
 
 def _all(view: View, name: str) -> int:
-    return sum(view.facts.total(node, name) or 0 for node in view.facts.graph.nodes)
+    return sum(view.plan.total(node, name) or 0 for node in view.plan.graph.nodes)
 
 
 def has_other_skew(one: StageRun, other: StageRun) -> bool:
@@ -156,8 +156,8 @@ def other_operators(one: StageRun, other: StageRun) -> str:
     new, gone = (
         ", ".join(
             dict.fromkeys(
-                x.view.facts.nodes[i].name.strip()
-                for i in x.view.bill.ran(x.stage_id)
+                x.view.plan.nodes[i].name.strip()
+                for i in x.view.breakdown.ran(x.stage_id)
                 if x.view.keys.get(i) in x.keys - y.keys
             )
         )
