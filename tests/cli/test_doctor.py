@@ -263,7 +263,7 @@ def test_troubles_are_named_with_what_to_do(engine: Engine, url: str) -> None:
         incomplete=["in words"],
         incomplete_codes=["driver_lost"],
     )
-    Writer(engine).write([*executions, lost, ended, *healthy()], batch.stamps)
+    Writer(engine).write([*executions, lost, ended, *healthy()], batch.headers)
     result = doctor(engine, url)
     assert result.exit_code == 1
     found = said(result)
@@ -319,7 +319,7 @@ def test_what_is_under_way_is_no_trouble(engine: Engine, url: str) -> None:
 def test_only_refused_documents_came(engine: Engine, url: str) -> None:
     """A listener of another version is seen though nothing of it could be stored."""
     future = as_line(execution(application_id="app-4", attempt_id="2")).replace(b'_version":1', b'_version":2')
-    Writer(engine).write([], decode_request(request(future)).stamps)
+    Writer(engine).write([], decode_request(request(future)).headers)
     result = doctor(engine, url)
     assert result.exit_code == 1
     assert "✗ app-4/2 1 document was refused: schema_version 2 is not supported" in said(result)

@@ -16,7 +16,7 @@ import pytest
 from sqlalchemy import Engine, select
 from tests.java import LIGHT, compile_java
 
-from joinsight.contract.decode import decode_document, decode_stamp
+from joinsight.contract.decode import decode_document, decode_header
 from joinsight.store import delivery
 from joinsight.tables import delivery as table
 
@@ -100,7 +100,7 @@ def take_in(connection: Any, event: dict[str, Any], listeners: dict[str, Listene
         number = content["sequence"]
         raw = json.dumps(content).encode()
         if line in event["refused"]:
-            refused.append((decode_stamp(raw), "bad"))
+            refused.append((decode_header(raw), "bad"))
             listener.refused.add(number)
             give_up(listener, content)
             continue
@@ -108,7 +108,7 @@ def take_in(connection: Any, event: dict[str, Any], listeners: dict[str, Listene
         listener.arrived.add(number)
         if content["kind"] == "application":
             listener.application = max(listener.application, number)
-    delivery.record(connection, documents, [(stamp, why) for stamp, why in refused if stamp is not None])
+    delivery.record(connection, documents, [(header, why) for header, why in refused if header is not None])
 
 
 def give_up(listener: Listener, content: dict[str, Any]) -> None:

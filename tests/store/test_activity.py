@@ -10,7 +10,7 @@ from sqlalchemy import Engine, text
 from sqlalchemy.exc import OperationalError
 from tests.documents import STARTED_AT_MS, application, execution
 
-from joinsight.contract.decode import Stamp, _ListenerId
+from joinsight.contract.decode import Header, _ListenerId
 from joinsight.contract.document import Document
 from joinsight.store import activity
 from joinsight.store.activity import Activity, count_activity, count_regressions
@@ -76,8 +76,8 @@ def test_what_did_not_arrive(store: Engine) -> None:
         said("long ago"),
         said("log", origin="event_log"),
     ]
-    stamps = [(Stamp(_ListenerId(documents[2].listener.id), number, "ended"), "a reason") for number in (2, 3)]
-    Writer(store).write(documents, stamps)
+    headers = [(Header(_ListenerId(documents[2].listener.id), number, "ended"), "a reason") for number in (2, 3)]
+    Writer(store).write(documents, headers)
     silence(store, "silent", 6)
     silence(store, "long ago", 25 * 60)
     found = count_activity(store)

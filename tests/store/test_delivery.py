@@ -172,14 +172,14 @@ def test_listeners_and_attempts_have_their_own_account(engine: Engine, app: str)
 
 
 def test_refused_lines_are_told_apart_from_missing_ones(engine: Engine, app: str) -> None:
-    """A bad document whose stamp can be read is noted with its number and reason, once, however often it comes."""
+    """A bad document whose header can be read is noted with its number and reason, once, however often it comes."""
     future = as_line(execution(application_id=app, sequence=2)).replace(b'"schema_version":1', b'"schema_version":2')
     odd = as_line(execution(application_id=app, sequence=3, state="odd"))
     unreadable = (b"nonsense", b"[]", b'{"sequence":0}', as_line(execution(sequence=4, description="x" * 17_000_000)))
     batch = decode_request(request(future, odd, *unreadable, said(app, 5)))
     assert [number for number, _ in batch.refused] == [1, 2, 3, 4, 5, 6]
     for _ in range(2):
-        Writer(engine).write([document for _, document in batch.documents], batch.stamps)
+        Writer(engine).write([document for _, document in batch.documents], batch.headers)
     row = account(engine, app)
     assert (row["sequences_refused"], row["sequences_arrived"], row["documents_missing"]) == ([(2, 3)], [(5, 5)], 2)
     assert "Invalid enum value" in row["refused_reason"]
@@ -192,7 +192,7 @@ def test_refused_lines_are_told_apart_from_missing_ones(engine: Engine, app: str
 def test_what_a_refused_document_superseded_is_lost_with_it(engine: Engine, app: str) -> None:
     """A document superseded by a refused one is refused too, because it will not be sent again."""
     odd = as_line(execution(application_id=app, sequence=5, supersedes=[(2, 3)], state="odd"))
-    Writer(engine).write([said(app, 6)], decode_request(request(odd)).stamps)
+    Writer(engine).write([said(app, 6)], decode_request(request(odd)).headers)
     row = account(engine, app)
     assert (row["sequences_refused"], row["documents_missing"]) == ([(2, 3), (5, 5)], 2)
 
@@ -203,14 +203,14 @@ def test_ranges_that_are_none(engine: Engine, app: str, numbers: Any) -> None:
     lines = [as_line(said(app, 2, **{field: numbers})) for field in ("supersedes", "refused")]
     batch = decode_request(request(*lines, as_line(said(app, 3, dropped={"memory": numbers}))))
     assert [line for line, _ in batch.refused] == [1, 2, 3]
-    Writer(engine).write([], batch.stamps)
+    Writer(engine).write([], batch.headers)
     assert account(engine, app)["sequences_refused"] == [(2, 3)]
 
 
 def test_nul_in_a_refused_document(engine: Engine, app: str) -> None:
-    """A NUL in the stamp becomes what it becomes in documents that are taken."""
+    """A NUL in the header becomes what it becomes in documents that are taken."""
     batch = decode_request(request(as_line(execution(application_id=app + "\0", sequence=3, state="odd"))))
-    Writer(engine).write([], batch.stamps)
+    Writer(engine).write([], batch.headers)
     assert account(engine, app + "\ufffd")["sequences_refused"] == [(3, 3)]
 
 
@@ -226,7 +226,7 @@ def test_what_postgresql_refuses_is_noted(engine: Engine, app: str) -> None:
     assert row["documents_missing"] == 0
 
 
-def test_a_stamp_that_postgresql_refuses_does_no_harm(engine: Engine, app: str) -> None:
+def test_a_header_that_postgresql_refuses_does_no_harm(engine: Engine, app: str) -> None:
     """An application's id that no index takes is refused and not counted; the rest of the batch is stored."""
     dice = random.Random(1)
     name = "".join(chr(dice.randint(0x4E00, 0x9FFF)) for _ in range(1_024))

@@ -76,7 +76,7 @@ class _ListenerId(msgspec.Struct, frozen=True):
     id: Name
 
 
-class Stamp(msgspec.Struct, frozen=True):
+class Header(msgspec.Struct, frozen=True):
     """The sender and number of a document: the only fields that are decoded from a refused one."""
 
     listener: _ListenerId
@@ -86,7 +86,7 @@ class Stamp(msgspec.Struct, frozen=True):
     supersedes: Numbers = []
 
 
-_stamp_decoder = msgspec.json.Decoder(Stamp)
+_header_decoder = msgspec.json.Decoder(Header)
 
 
 @dataclass(slots=True)
@@ -95,8 +95,8 @@ class Batch:
 
     documents: list[tuple[int, Document]] = field(default_factory=list)
     refused: list[tuple[int, str]] = field(default_factory=list)
-    stamps: list[tuple[Stamp, str]] = field(default_factory=list)
-    """The refused documents whose stamp is readable, each with the reason."""
+    headers: list[tuple[Header, str]] = field(default_factory=list)
+    """The refused documents whose header is readable, each with the reason."""
     refused_by_kind: Counter[str] = field(default_factory=Counter)
     """Refused lines by kind: json (invalid JSON), schema, version, size, fault (a bug in the collector)."""
     size: Counter[str] = field(default_factory=Counter)
@@ -135,9 +135,9 @@ def decode_request(body: bytes | bytearray) -> Batch:
             kind = "fault"
         batch.refused.append((number, reason))
         batch.refused_by_kind[kind] += 1
-        stamp = decode_stamp(line)
-        if stamp is not None:
-            batch.stamps.append((stamp, reason))
+        header = decode_header(line)
+        if header is not None:
+            batch.headers.append((header, reason))
     return batch
 
 
@@ -166,12 +166,12 @@ def _decode(line: bytes) -> tuple[Document, Mapping[str, int]]:
     return document, {}
 
 
-def decode_stamp(line: bytes | None) -> Stamp | None:
+def decode_header(line: bytes | None) -> Header | None:
     try:
-        stamp = None if line is None else _stamp_decoder.decode(without_nul(line))
-        if stamp is not None:
-            _check_numbers("supersedes", stamp.supersedes)
-        return stamp
+        header = None if line is None else _header_decoder.decode(without_nul(line))
+        if header is not None:
+            _check_numbers("supersedes", header.supersedes)
+        return header
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, DocumentError):
         return None
 

@@ -17,7 +17,7 @@ from typing import Any
 from sqlalchemy import Engine, event
 
 from joinsight.base.errors import DocumentError, TooLarge
-from joinsight.contract.decode import Batch, Stamp, decode_request
+from joinsight.contract.decode import Batch, Header, decode_request
 from joinsight.contract.document import Document
 from joinsight.findings import FindingsEngine
 from joinsight.serve.ingest_request import Closed, Ingested, IngestRequest, RetryAlone
@@ -141,10 +141,10 @@ class Ingest:
         """Write these requests in one transaction, and set their results."""
         started = time.perf_counter()
         documents = [document for _, batch in together for _, document in batch.documents]
-        stamps = [stamp for _, batch in together for stamp in batch.stamps]
+        headers = [header for _, batch in together for header in batch.headers]
         is_group = len(together) > 1
         try:
-            written = self._writer.write(documents, stamps, GROUP_LOCK_SECONDS if is_group else None)
+            written = self._writer.write(documents, headers, GROUP_LOCK_SECONDS if is_group else None)
         except Exception as error:
             fail([request for request, _ in together], error, is_group=is_group)
             together = ()  # an exception refers to these: else both would stay
@@ -189,7 +189,7 @@ def _limit_locks(connection: Any, _: object) -> None:
 
 def _log_refusals(batch: Batch, sender: Mapping[str, str | None]) -> None:
     context = dict(sender)
-    readable: list[Document | Stamp] = [*(d for _, d in batch.documents), *(stamp for stamp, _ in batch.stamps)]
+    readable: list[Document | Header] = [*(d for _, d in batch.documents), *(header for header, _ in batch.headers)]
     if readable:
         context |= {"application": readable[0].application_id, "listener": readable[0].listener.id}
     for line, reason in batch.refused[:_LOGGED_REFUSALS]:

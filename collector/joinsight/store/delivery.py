@@ -15,11 +15,11 @@ from sqlalchemy import BigInteger, ColumnElement, Connection, bindparam, case, c
 from sqlalchemy.dialects.postgresql import Insert, Range, insert
 
 from joinsight import tables
-from joinsight.contract.decode import Stamp
+from joinsight.contract.decode import Header
 from joinsight.contract.document import MAX_LONG, Application, Document
 from joinsight.tables import Row
 
-Refused = tuple[Stamp | Document, str]
+Refused = tuple[Header | Document, str]
 """A refused document, and the reason."""
 
 _Key = tuple[str, str, str]
@@ -52,15 +52,15 @@ def record(connection: Connection, documents: Sequence[Document], refused: Seque
                 update.dropped += numbers
             if update.newest is None or update.newest.sequence < document.sequence:
                 update.newest = document
-    for stamp, reason in refused:
-        update = updates.setdefault(_key(stamp), _Update())
-        update.refused += [(stamp.sequence, stamp.sequence), *stamp.supersedes]
+    for header, reason in refused:
+        update = updates.setdefault(_key(header), _Update())
+        update.refused += [(header.sequence, header.sequence), *header.supersedes]
         update.reason = reason
     if updates:
         connection.execute(_MERGE, [_row(key, updates[key]) for key in sorted(updates)])
 
 
-def _key(document: Document | Stamp) -> _Key:
+def _key(document: Document | Header) -> _Key:
     return document.application_id, document.attempt_id, document.listener.id
 
 

@@ -128,7 +128,7 @@ class Writer:
         return True
 
     def _refuse(self, culprits: Sequence[Document], reason: str) -> Written:
-        """Record the refusal, unless PostgreSQL refuses that too, because of the document's stamp."""
+        """Record the refusal, unless PostgreSQL refuses that too, because of the document's header."""
         written = Written(refused=[(document, f"PostgreSQL refused it: {reason}") for document in culprits])
         if culprits:
             self.write([], written.refused)
