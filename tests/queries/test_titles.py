@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime, timezone
 
-from sqlalchemy import Engine
+from sqlalchemy import Engine, insert
 from tests.documents import STARTED_AT_MS, planned
 from tests.store.test_hidden import jobs, ran
 
@@ -12,7 +12,10 @@ from joinsight.contract.document import Nested
 from joinsight.queries import browse, trends
 from joinsight.queries.filters import Filters
 from joinsight.queries.lists import read_queries
+from joinsight.queries.regressions import read_forecasts
+from joinsight.queries.report import read_costly
 from joinsight.store.writer import Writer
+from joinsight.tables import EXECUTION_KEY, forecast
 
 NOW = datetime.fromtimestamp(STARTED_AT_MS / 1000 + 60, timezone.utc)
 TITLE = "save as table: sales by item"
@@ -36,3 +39,10 @@ def test_titles_of_commands_are_completed(engine: Engine) -> None:
         shape = next(row["query_shape"] for row in rows if row["execution_id"] == 1)
         [run] = trends.read_runs(connection, shape, rows[0]["job_name"], NOW, 10)
         assert run["title"] == TITLE
+        assert TITLE in {row["title"] for row in read_costly(connection, rows[0]["started_at"], None, 10)}
+        key = {name: run[name] for name in EXECUTION_KEY}
+        times = dict.fromkeys(("reaches_at", "earliest_at", "first_forecast_at", "computed_at"), NOW)
+        numbers = dict.fromkeys(("current", "limit_value", "days", "growth_a_day", "node_id"), 1)
+        texts = {"job_name": "j", "origin": "live", "kind": "join_spill", "operator_key": "o", "title": "save as table"}
+        connection.execute(insert(forecast).values({**key, **times, **numbers, **texts}))
+        assert [row["title"] for row in read_forecasts(connection)] == [TITLE]

@@ -61,7 +61,9 @@ def read_forecasts(connection: Connection, *, job: str | None = None, limit: int
     statement = select(forecast).where(c.computed_at == newest).order_by(c.reaches_at, *forecast.primary_key)
     if job is not None:
         statement = statement.where(c.job_name == job)
-    return read_rows(connection, statement.limit(limit))
+    rows = read_rows(connection, statement.limit(limit))
+    complete_titles(connection, rows)
+    return rows
 
 
 def read_owner(connection: Connection, job: str) -> dict[str, str | None]:

@@ -25,6 +25,7 @@ from sqlalchemy.dialects.postgresql import insert
 from joinsight import __version__
 from joinsight.alarms import messages
 from joinsight.base.errors import ConfigurationError
+from joinsight.queries.reading import complete_titles, read_rows
 from joinsight.queries.regressions import read_forecasts, read_owner
 from joinsight.serve.files import anyone_may_read
 from joinsight.serve.logs import fields
@@ -120,7 +121,9 @@ def _note(connection: Connection, webhook: Webhook, now: datetime) -> None:
     c = alarm.c
     new = select(alarm).where(c.raised_at > now - RECENT, c.closed_at.is_(None), c.causes.is_not(None))
     how: dict[str, Any] = {"with_titles": webhook.with_titles, "public_url": webhook.public_url}
-    told = [messages.regression(dict(row), **how) for row in connection.execute(new.order_by(c.raised_at)).mappings()]
+    alarms = read_rows(connection, new.order_by(c.raised_at))
+    complete_titles(connection, alarms)
+    told = [messages.regression(row, **how) for row in alarms]
     told += [
         messages.forecast(row, **how)
         for row in read_forecasts(connection)
