@@ -56,8 +56,8 @@ def decided(shown: str) -> list[str]:
 
 LINES = {
     "corpus-spark-aqe-to-broadcast-4.3.0/6": [
-        "plan 2, 1.8 s: SortMergeJoin became BroadcastHashJoin on key: right side 720.0 B, 20 rows",
-        "plan 2, 1.8 s: local read of 4 partitions by key: 721.0 B, 20 rows",
+        "plan 2, 1.8 s: SortMergeJoin became BroadcastHashJoin on key: right side 720 B, 20 rows",
+        "plan 2, 1.8 s: local read of 4 partitions by key: 721 B, 20 rows",
         "plan 3, 2.0 s: local read of 4 partitions by key: 696.6 KiB, 20,000 rows",
     ],
     "corpus-spark-skewed-join-split/16": [

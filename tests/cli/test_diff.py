@@ -70,7 +70,7 @@ spark.sql.shuffle.partitions 8 → (default)
 
 Joins
 operator what A B
-{join} Inner a = c spilled, in memory 0.0 B 858.3 MiB
+{join} Inner a = c spilled, in memory 0 B 858.3 MiB
 
 Shuffles
 operator what A B change

@@ -239,7 +239,7 @@ Look at what the driver does then: planning again under AQE, many small jobs, or
 │  ⇄ Exchange hashpartitioning(k, 200), coalesced and skewed         1,000    4.0 MiB     3 ms 48.5×
 │  FileScan parquet default.sales [k]                                1,000
 └─ Sort [k ASC NULLS FIRST], false, 0
-   ⇄ Exchange hashpartitioning(k, 200)                                   7  1024.0 B
+   ⇄ Exchange hashpartitioning(k, 200)                                    7  1,024 B
 Where the time went:
   driver       1.0 s 100.0%
 """

@@ -459,7 +459,7 @@ def test_a_late_replan() -> None:
     """AQE made it a broadcast join when the large side was shuffled; with a hint it was one from the start."""
     row = only("replanned-late", "late-replan")
     assert re.fullmatch(
-        r"AQE found after [\d.]+ m?s that the join on customer_id can broadcast its right side of 640\.0 B; by then"
+        r"AQE found after [\d.]+ m?s that the join on customer_id can broadcast its right side of 640 B; by then"
         r" 4\.2 MiB had been shuffled needlessly\.",
         row["title"],
     )

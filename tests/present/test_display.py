@@ -74,10 +74,10 @@ METRICS: list[tuple[str, list[int], int | None, str]] = [
      " (stage 3.0: task 71))"),
 ]  # fmt: skip
 SIZES = [
-    (0, "0.0 B"),
-    (1, "1.0 B"),
-    (1_999, "1999.0 B"),
-    (2_047, "2047.0 B"),
+    (0, "0 B"),
+    (1, "1 B"),
+    (1_999, "1,999 B"),
+    (2_047, "2,047 B"),
     (2_048, "2.0 KiB"),
     (2_049, "2.0 KiB"),
     (2_304, "2.3 KiB"),  # 2.25: half up, where Python says 2.2

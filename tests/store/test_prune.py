@@ -150,7 +150,7 @@ def test_rows_of_the_default_partition_are_pruned_by_their_storage(engine: Engin
     assert applications(engine) == {name: ["new"] for name in applications(engine)}
     assert "shuffle" in applications(engine)
     result = command(engine, "--keep", "100d", "--misdated")
-    assert result.output == "Deleted 0 months, 0.0 B on disk, 1 executions of the default partition\n"
+    assert result.output == "Deleted 0 months, 0 B on disk, 1 executions of the default partition\n"
     assert set(applications(engine)) == {"application", "delivery"}
 
 
@@ -302,7 +302,7 @@ def test_a_dry_run_deletes_nothing(engine: Engine) -> None:
     assert dry.output.rstrip().endswith("on disk, 3 applications, 3 rows of delivery")
     first = f"{datetime.now(timezone.utc) - timedelta(days=400):%Y-%m}  aqe_decision "
     assert first in dry.output and "shuffle " in dry.output
-    assert command(engine, "--keep", "100d").output == "Deleted 0 months, 0.0 B on disk\n"
+    assert command(engine, "--keep", "100d").output == "Deleted 0 months, 0 B on disk\n"
 
 
 @pytest.mark.parametrize("wrong", ["23h", "0d", "-5d", "400", "soon", "99999999999999w", "9999999d"])

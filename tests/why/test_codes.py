@@ -90,7 +90,7 @@ def test_what_began_to_spill_waits_for_disks_because_of_memory() -> None:
     a, b = (replace(stored_plan(execution_rows(each)), slots=2) for each in (e, slower))
     found = explain(*(replace(each, settings={"spark.driver.memory": size}) for each, size in ((a, "2g"), (b, "512m"))))
     assert found.causes[0].code == "memory" and found.causes[0].wall_ms == pytest.approx(4_000, rel=0.1)
-    assert "stage 63 spilled 40.0 MiB, 0.0 B before" in found.causes[0].evidence
+    assert "stage 63 spilled 40.0 MiB, 0 B before" in found.causes[0].evidence
 
 
 def test_many_more_tasks_for_as_many_rows_are_the_cause_of_what_these_take() -> None:

@@ -1,6 +1,6 @@
 """Numbers with their units, as people read them: ``2.0 KiB``, ``1.0 s``, ``1 min 48 s``, ``23,000×``.
 
-Sizes are written as in Spark's UI. Source: ``Utils.bytesToString``.
+Sizes have the units of Spark's UI. Source: ``Utils.bytesToString``.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ def value_text(kind: str, value: int) -> str:
 
 
 def bytes_text(size: int) -> str:
-    """``1999.0 B``, ``2.0 KiB``: as in Spark, a unit is used from twice its size on."""
+    """``1,999 B``, ``2.0 KiB``: as in Spark, a unit is used from twice its size on."""
     for unit, name in _BYTES:
         if size >= 2 * unit:
             return f"{round_half_up(size / unit, 1)} {name}"
-    return f"{round_half_up(float(size), 1)} B"
+    return f"{size:,} B"
 
 
 def duration_text(ms: int) -> str:

@@ -14,7 +14,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from joinsight.base.units import FORMATS, round_half_up
+from joinsight.base.units import FORMATS, bytes_text, round_half_up
 from joinsight.contract.document import Accumulator
 
 _DURATIONS = [(60_000, 1_000, "s", 1), (3_600_000, 60_000, "m", 1)]
@@ -92,4 +92,8 @@ def _float32(x: float) -> float:
     return unpacked
 
 
-_FORMATS = {**FORMATS, "timing": spark_duration, "nsTiming": _nanoseconds}
+def _bytes(size: int) -> str:
+    return bytes_text(size).replace(",", "").replace(" B", ".0 B")
+
+
+_FORMATS = {**FORMATS, "size": _bytes, "timing": spark_duration, "nsTiming": _nanoseconds}
