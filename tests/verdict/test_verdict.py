@@ -57,6 +57,7 @@ EXPECTED = {
     "small-files": ("small_files", "Scan parquet "),
     "merge-hint": ("shuffle", "SortMergeJoin"),  # the hint MERGE, where Spark would have broadcast the side
     "repartitioned": ("shuffle", "Exchange"),  # for nothing: its rows are shuffled again, by a key
+    "udf-raises": ("failed", "ArrowEvalPython"),
     # Comet: its operators run in one native call, and measure their times themselves
     "comet-regex": ("compute", "CometFilter"),
     "comet-sort": ("compute", "CometSort"),
@@ -99,6 +100,89 @@ def test_no_verdict_explains_more_than_the_wall_time(name: str) -> None:
     verdict = judge(its)
     assert 0 < verdict.wall_ms <= its.execution["duration_ms"]
     assert verdict.share == pytest.approx(verdict.wall_ms / its.execution["duration_ms"], abs=1e-3)
+
+
+_STACK = (
+    "\n\tat org.apache.spark.rdd.RDD.iterator(RDD.scala:331)\n\nDriver stacktrace:\n\tat org.apache.spark.scheduler"
+)
+_ABORTED = "org.apache.spark.SparkException: Job aborted"
+_TASK = (
+    f"{_ABORTED} due to stage failure: Task 3 in stage 7.0 failed 4 times, most recent"
+    " failure: Lost task 3.3 in stage 7.0 (TID 41) (10.0.0.7 executor 2): "
+)
+
+
+@pytest.mark.parametrize(
+    ("error", "words", "advice"),
+    [
+        (
+            f"{_TASK}java.lang.OutOfMemoryError: Java heap space{_STACK}",
+            "java.lang.OutOfMemoryError: Java heap space",
+            "memory",
+        ),
+        (
+            f"{_TASK}ExecutorLostFailure (executor 2 exited caused by one of the running tasks) Reason: Container"
+            f" from a bad node. Exit status: 137{_STACK}",
+            "ExecutorLostFailure (executor 2 exited",
+            "executors were lost",
+        ),
+        (
+            f'{_TASK}org.apache.spark.api.python.PythonException: Traceback (most recent call last):\n  File "job.py",'
+            f" line 3, in f\n    return 1 // x\nZeroDivisionError: integer division or modulo by zero\n{_STACK}",
+            "ZeroDivisionError: integer division or modulo by zero.",
+            "Python code",
+        ),
+        (
+            f"{_ABORTED} due to stage failure: ShuffleMapStage 4 has failed the maximum allowable number of times: 4."
+            " Most recent failure reason:\norg.apache.spark.shuffle.FetchFailedException\n\tat",
+            "org.apache.spark.shuffle.FetchFailedException",
+            "executors were lost",
+        ),
+        (
+            f"{_ABORTED}.{_STACK}\nCaused by: org.apache.spark.SparkException: Task failed"
+            " while writing rows.\n\tat x\nCaused by: java.io.IOException: No space left on device\n\tat y",
+            "java.io.IOException: No space left on device",
+            "disk space",
+        ),
+        (
+            "[CAST_INVALID_INPUT] The value 'n/a' is malformed. Use `try_cast`. SQLSTATE: 22018\n== SQL ==",
+            "try_cast`.",
+            "NULL",
+        ),
+        (
+            "Cannot broadcast the table that is larger than 8.0 GiB: 9.5 GiB.",
+            "8.0 GiB: 9.5 GiB.",
+            "Filter the broadcast side",
+        ),
+        ("", "for an unknown reason", "Look at the error"),
+    ],
+)
+def test_a_failed_query_says_why_it_failed_and_no_way_to_be_faster(error: str, words: str, advice: str) -> None:
+    its = stored("sort1")
+    its.execution.update(state="failed", error=error)
+    verdict = judge(its)
+    assert (verdict.code, verdict.share) == ("failed", 1.0)
+    assert words in verdict.text, verdict.text
+    assert advice in verdict.next and "\n" not in verdict.text
+
+
+def test_what_needed_the_memory_in_the_stage_that_ran_out_of_it_is_named() -> None:
+    its = stored("selfjoin")
+    its.execution.update(state="failed", error="java.lang.OutOfMemoryError: Java heap space")
+    its = replace(its, stages=[{**row, "state": "failed"} if row["stage_id"] == 3 else row for row in its.stages])
+    verdict = judge(its)
+    assert (verdict.code, verdict.stage, verdict.next) == ("failed", 3, judge(stored("selfjoin")).next)
+    assert "OutOfMemoryError: Java heap space. The join on cust made 225.0 M rows" in verdict.text
+
+
+@pytest.mark.parametrize(
+    ("state", "error"),
+    [("cancelled", None), ("failed", "[SPARK_JOB_CANCELLED] Job 28 cancelled part of cancelled job")],
+)
+def test_the_verdict_on_a_cancelled_query_is_what_took_so_long(state: str, error: str | None) -> None:
+    its = stored("sort1")
+    its.execution.update(state=state, error=error)
+    assert judge(its).code == "few_tasks" and judge(its).text.startswith("Cancelled after ")
 
 
 def test_python_functions_of_an_rdd_are_no_operators() -> None:

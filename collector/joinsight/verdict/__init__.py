@@ -16,6 +16,7 @@ from joinsight.base.units import duration_text, first_up
 from joinsight.plan.rewritten import rewritten
 from joinsight.verdict import names
 from joinsight.verdict.cause import PLACES, Cause, Code
+from joinsight.verdict.failure import CANCELLED, failed_at, failure_of, first_words
 from joinsight.verdict.mechanisms import TOGETHER, causes
 from joinsight.verdict.view import View
 
@@ -25,6 +26,7 @@ LARGEST_PART_SHARE = 0.33
 """Share of the wall time from which on the largest part is worth advice, though no mechanism stands out."""
 _ALSO_SHARE = 0.15
 """Share of the wall time from which on a second cause is named."""
+_NEEDS_MEMORY: tuple[Code, ...] = ("join_output", "data_skew", "output_skew", "spill", "gc", "broadcast")
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,11 +70,39 @@ def judge(stored: StoredPlan) -> Verdict:
 
     Its evidence has the rows that a command of a table format wrote, and those of them that it did not change.
     """
+    if stored.execution["state"] in ("failed", "cancelled"):
+        return _ended_early(stored)
     verdict, rows = _judge(stored), rewritten(stored.plan)
     if rows is None:
         return verdict
     copied = {"copied_rows": rows.copied_rows, "written_rows": rows.written_rows}
     return replace(verdict, evidence={**verdict.evidence, **copied})
+
+
+def _ended_early(stored: StoredPlan) -> Verdict:
+    """Why it failed, which no advice about its speed fixes; of one that was cancelled, what took so long."""
+    inner = next((each for each in stored.nested if each.execution["state"] == "failed"), stored)
+    error = stored.execution["error"] or inner.execution["error"] or ""
+    whole = View(stored).wall_ms
+    if stored.execution["state"] == "cancelled" or CANCELLED.search(error):
+        verdict = _judge(stored)
+        return replace(verdict, text=f"Cancelled after {duration_text(whole)}. {verdict.text}")
+    view, failure, words = View(inner), failure_of(error), first_words(error)
+    stage, nodes = failed_at(view, failure)
+    evidence: dict[str, Any] = {"error": words}
+    place = "" if stage is None else f" in stage {stage}"
+    if inner is not stored:
+        evidence["execution"] = inner.execution["execution_id"]
+        place += f" of execution {evidence['execution']}" if place else f" in execution {evidence['execution']}"
+    operators = f" ({', '.join(dict.fromkeys(names.operator(view, i) for i in nodes[:2]))})" if nodes else ""
+    text, advice = f"It failed after {duration_text(whole)}{place}{operators}: {words}.", failure.advice
+    needs = [each for each in causes(view) if each.code in _NEEDS_MEMORY and each.stage_id == stage and each.wall_ms]
+    if failure.of_memory and needs:
+        largest = min(needs, key=lambda each: -each.weight)
+        nodes = largest.nodes
+        text, advice = f"{text} {first_up(largest.what)}.", largest.next
+    keys = tuple(key for i in nodes if (key := view.keys.get(i)))
+    return Verdict("failed", 1.0, whole, keys, stage, evidence, text, advice, nodes if inner is stored else ())
 
 
 def _judge(stored: StoredPlan) -> Verdict:

@@ -30,6 +30,7 @@ Code = Literal[
     "nested",
     "compute",
     "even",
+    "failed",
 ]
 PLACES: tuple[Code, ...] = ("compute", "scan", "shuffle", "driver", "python")
 """Codes that say where the time went; how much of it a repair would save is not known."""

@@ -174,7 +174,7 @@ class View:
                     waited[row["stage_id"], row["stage_attempt"]] += row["run_time_ms"] // slots
         rows = {(row["stage_id"], row["stage_attempt"]): row for row in self.stored.stages}
         found = [
-            Ran(rows[key], wall, self._parts(key, wall), self._nodes(key[0]), self._is_running(rows[key]))
+            Ran(rows[key], wall, self._parts(key, wall), self.nodes_of(key[0]), self._is_running(rows[key]))
             for key, wall in waited.items()
             if key in rows
         ]
@@ -201,7 +201,8 @@ class View:
                 found[CostSubject("operator", node_id=s["node_id"])] += s["end_ms"] - s["start_ms"]
         return found
 
-    def _nodes(self, stage_id: int) -> tuple[int, ...]:
+    def nodes_of(self, stage_id: int) -> tuple[int, ...]:
+        """The operators that ran in a stage, the most expensive first as far as that is known."""
         its = [i for i in self.breakdown.ran(stage_id) if self.is_work(i)]
         weight = self._weights.get(stage_id, {})
         return tuple(sorted(its, key=lambda i: (-weight.get(i, 0.0), i)))
