@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dashboards.annotations import deployments, failures, plan_changes
-from dashboards.columns import HIDDEN, KEY, LAST_RUN, QUERY, RUNS, Column, of_job, of_operator
+from dashboards.columns import HIDDEN, KEY, LAST, RUNS, Column, of_job, of_operator
 from dashboards.limits import NEAR, NEAR_MAX_BYTES, in_words
 from dashboards.links import to_query
 from dashboards.page import job, page, postgresql, tags, text_variable
@@ -85,17 +85,12 @@ def _phases() -> Panel:
         "The driver's time, by when the executions started. Collect includes the tasks that produce the rows: if it"
         " dominates, the operators below the broadcast are slow. Build and send are the driver alone: make the"
         " relation smaller or narrower.",
-        [
-            Sql(
-                f"""
-                SELECT {PERIOD}, sum(collect_ms)::bigint AS collect, sum(build_ms)::bigint AS build,
-                    sum(broadcast_ms)::bigint AS send
-                FROM v_broadcasts {OF_OPERATORS}
-                GROUP BY time ORDER BY time
-                """,
-                form="time_series",
-            )
-        ],
+        f"""
+        SELECT {PERIOD}, sum(collect_ms)::bigint AS collect, sum(build_ms)::bigint AS build,
+            sum(broadcast_ms)::bigint AS send
+        FROM v_broadcasts {OF_OPERATORS}
+        GROUP BY time ORDER BY time
+        """,
         "ms",
         Drawn(named=("collect", "build", "send")),
     )
@@ -107,7 +102,7 @@ def _sizes() -> Panel:
         "Size in the driver's memory, of the ten jobs with the largest. A rising line will reach a limit; a line"
         " that ends became another join, see Joins and AQE. Sizes jump by powers of two, as hash tables do. The"
         f" dashed line is {in_words('broadcast_near_share')} of 8 GiB, which Spark refuses.",
-        [Sql(ten_jobs("v_broadcasts", "max(size_bytes)", OF_OPERATORS, ranked_by="max"), form="time_series")],
+        ten_jobs("v_broadcasts", "max(size_bytes)", OF_OPERATORS, ranked_by="max"),
         "bytes",
         Drawn(bars=False, stacked=False, limit=NEAR_MAX_BYTES),
     )
@@ -118,19 +113,17 @@ def _busy() -> Panel:
         "Which broadcasts keep the driver busy?",
         "The same broadcast in all its runs, the most driver time first. Can it be smaller: fewer columns, a filter"
         " before it? Is it worth it: how large is the other side of the join? The last run leads to its plan.",
-        Sql(
-            first_fifty(
-                f"""
-                SELECT job_name, operator_key, count(*) AS runs, sum(driver_ms)::bigint AS driver_ms,
-                    max(driver_ms) AS slowest_ms, avg(collect_ms)::bigint AS collect_ms,
-                    avg(build_ms)::bigint AS build_ms, avg(broadcast_ms)::bigint AS send_ms,
-                    max(size_bytes) AS size_bytes, max(rows) AS rows, max(started_at) AS last_run
-                FROM v_broadcasts {OF_OPERATORS} AND driver_ms IS NOT NULL
-                GROUP BY job_name, operator_key
-                """,
-                "driver_ms DESC",
-                of="v_broadcasts",
-            )
+        first_fifty(
+            f"""
+            SELECT job_name, operator_key, count(*) AS runs, sum(driver_ms)::bigint AS driver_ms,
+                max(driver_ms) AS slowest_ms, avg(collect_ms)::bigint AS collect_ms,
+                avg(build_ms)::bigint AS build_ms, avg(broadcast_ms)::bigint AS send_ms,
+                max(size_bytes) AS size_bytes, max(rows) AS rows, max(started_at) AS last_run
+            FROM v_broadcasts {OF_OPERATORS} AND driver_ms IS NOT NULL
+            GROUP BY job_name, operator_key
+            """,
+            "driver_ms DESC",
+            of="v_broadcasts",
         ),
         {
             "job_name": JOB,
@@ -143,9 +136,7 @@ def _busy() -> Panel:
             "send_ms": Column("Send, mean", "ms", width=105),
             "size_bytes": Column("Largest", "bytes", width=95),
             "rows": Column("Most rows", "short", width=95),
-            "query": QUERY,
-            "last_run": LAST_RUN,
-            **KEY,
+            **LAST,
         },
     )
 
@@ -157,15 +148,13 @@ def _near() -> Panel:
         " Past 100 % they are sort-merge joins. Raise spark.sql.adaptive.autoBroadcastJoinThreshold, or make that"
         " side smaller. Broadcasts that were"
         " planned beforehand are not among them: Spark shows its estimate nowhere.",
-        Sql(
-            f"""
-            SELECT job_name, operator_key, count(*) AS runs, max(threshold_share) AS nearest,
-                max(shuffled_bytes) AS shuffled_bytes, max(threshold_bytes) AS threshold_bytes, {LATEST}
-            FROM v_broadcasts {OF_OPERATORS} AND {NEAR}
-            GROUP BY job_name, operator_key
-            ORDER BY nearest DESC LIMIT 50
-            """
-        ),
+        f"""
+        SELECT job_name, operator_key, count(*) AS runs, max(threshold_share) AS nearest,
+            max(shuffled_bytes) AS shuffled_bytes, max(threshold_bytes) AS threshold_bytes, {LATEST}
+        FROM v_broadcasts {OF_OPERATORS} AND {NEAR}
+        GROUP BY job_name, operator_key
+        ORDER BY nearest DESC LIMIT 50
+        """,
         {
             "job_name": JOB,
             "operator_key": OPERATOR,
@@ -173,9 +162,7 @@ def _near() -> Panel:
             "nearest": Column("Nearest", "percentunit", width=80),
             "shuffled_bytes": Column("Largest", "bytes", width=90),
             "threshold_bytes": Column("Threshold", "bytes", width=90),
-            "query": QUERY,
-            "last_run": LAST_RUN,
-            **KEY,
+            **LAST,
         },
         height=8,
     )
@@ -186,22 +173,20 @@ def _grown() -> Panel:
         "Which have grown?",
         "Mean rows of the last third of the time range beside those of its first third. Choose a month or more. What"
         " doubles in a quarter has a date at which it fails or becomes another join.",
-        Sql(
-            first_fifty(
-                f"""
-                SELECT *, rows_now / rows_before AS growth
-                FROM (
-                    SELECT job_name, operator_key, (avg(rows) FILTER (WHERE {FIRST_THIRD}))::float8 AS rows_before,
-                        (avg(rows) FILTER (WHERE {LAST_THIRD}))::float8 AS rows_now, max(size_bytes) AS size_bytes,
-                        max(started_at) AS last_run
-                    FROM v_broadcasts {OF_OPERATORS}
-                    GROUP BY job_name, operator_key
-                ) AS grown
-                WHERE rows_before > 0 AND rows_now > rows_before
-                """,
-                "growth DESC",
-                of="v_broadcasts",
-            )
+        first_fifty(
+            f"""
+            SELECT *, rows_now / rows_before AS growth
+            FROM (
+                SELECT job_name, operator_key, (avg(rows) FILTER (WHERE {FIRST_THIRD}))::float8 AS rows_before,
+                    (avg(rows) FILTER (WHERE {LAST_THIRD}))::float8 AS rows_now, max(size_bytes) AS size_bytes,
+                    max(started_at) AS last_run
+                FROM v_broadcasts {OF_OPERATORS}
+                GROUP BY job_name, operator_key
+            ) AS grown
+            WHERE rows_before > 0 AND rows_now > rows_before
+            """,
+            "growth DESC",
+            of="v_broadcasts",
         ),
         {
             "job_name": JOB,
@@ -210,9 +195,7 @@ def _grown() -> Panel:
             "rows_now": Column("Rows now", "short", width=90),
             "growth": Column("Growth", "x", width=80),
             "size_bytes": Column("Largest", "bytes", width=90),
-            "query": QUERY,
-            "last_run": LAST_RUN,
-            **KEY,
+            **LAST,
         },
         height=8,
     )
@@ -223,15 +206,13 @@ def _failed() -> Panel:
         "Which failed?",
         "Each broadcast that was not ready when its execution failed, the latest first, with the execution's error. If"
         " the error is of something else, the broadcast had only not finished yet.",
-        Sql(
-            f"""
-            SELECT started_at, job_name, operator_key, {TITLE} AS title,
-                split_part(error, E'\\n', 1) AS error, size_bytes, rows,
-                application_id, attempt_id, execution_id
-            FROM v_broadcasts {OF_OPERATORS} AND outcome = 'failed'
-            ORDER BY started_at DESC LIMIT 50
-            """
-        ),
+        f"""
+        SELECT started_at, job_name, operator_key, {TITLE} AS title,
+            split_part(error, E'\\n', 1) AS error, size_bytes, rows,
+            application_id, attempt_id, execution_id
+        FROM v_broadcasts {OF_OPERATORS} AND outcome = 'failed'
+        ORDER BY started_at DESC LIMIT 50
+        """,
         {
             "started_at": Column("Started", "dateTimeAsIso", links=[to_query()], width=165),
             "job_name": JOB,

@@ -138,7 +138,7 @@ def _documents() -> Panel:
         "Documents",
         "Documents per second by outcome. Stale ones are duplicates or outdated and harmless, unless most are: then"
         " responses do not reach the listeners. Refused ones are lost.",
-        [promql(_rate("joinsight_documents_total", "outcome"), "{{outcome}}")],
+        promql(_rate("joinsight_documents_total", "outcome"), "{{outcome}}"),
         "docs/s",
         Drawn(bars=False, named=tuple(GROUPS["documents"])),
         span=6,
@@ -150,7 +150,7 @@ def _refusals() -> Panel:
         "Refused by reason",
         "Refused documents per second. version: a listener newer than the collector; json, schema: not our listener,"
         " or a proxy that truncates; size: set a lower limit for plans; fault: please report it.",
-        [promql(_rate("joinsight_refused_documents_total", "reason"), "{{reason}}")],
+        promql(_rate("joinsight_refused_documents_total", "reason"), "{{reason}}"),
         "docs/s",
         Drawn(bars=False),
         span=6,
@@ -163,7 +163,7 @@ def _requests() -> Panel:
         "Requests per second by response status. 400: some lines were refused. 401: a token is missing or wrong."
         " 403: host name or web site not allowed. 413: too large. 415: not sent as a batch."
         " 429 and 503: overload or no database; listeners retry.",
-        [promql(_rate("joinsight_requests_total", "status"), "{{status}}")],
+        promql(_rate("joinsight_requests_total", "status"), "{{status}}"),
         "reqps",
         Drawn(bars=False, named=tuple(GROUPS["statuses"])),
         span=6,
@@ -175,7 +175,7 @@ def _senders() -> Panel:
         "Requests by token",
         "Who sends how much: a line for each token's name. If a line ends, that team stopped running jobs, or cannot"
         " reach the collector. Empty if the collector has no tokens.",
-        [promql(_rate("joinsight_token_requests_total", "token"), "{{token}}")],
+        promql(_rate("joinsight_token_requests_total", "token"), "{{token}}"),
         "reqps",
         Drawn(bars=False),
         span=6,
@@ -202,7 +202,7 @@ def _waiting() -> Panel:
         "Requests waiting",
         "Requests being written or waiting, by collector. A line that rises and does not fall means that more"
         " arrives than PostgreSQL can take: listeners spool meanwhile, nothing is lost.",
-        [promql(f"sum by (instance) (joinsight_requests_waiting{OURS})", "{{instance}}")],
+        promql(f"sum by (instance) (joinsight_requests_waiting{OURS})", "{{instance}}"),
         "short",
         Drawn(bars=False, stacked=False),
         span=8,
@@ -213,7 +213,7 @@ def _held() -> Panel:
     return series(
         "Bytes of requests held",
         "Bytes of requests in a collector's memory. It answers 429 rather than take more than its limit.",
-        [promql(f"sum by (instance) (joinsight_requests_held_bytes{OURS})", "{{instance}}")],
+        promql(f"sum by (instance) (joinsight_requests_held_bytes{OURS})", "{{instance}}"),
         "bytes",
         Drawn(bars=False, stacked=False),
         span=8,
@@ -224,7 +224,7 @@ def _executions() -> Panel:
     return series(
         "Executions that ended",
         "SQL executions per second by state, as their last document comes. The Overview has them by when they started.",
-        [promql(_rate("joinsight_executions_total", "state"), "{{state}}")],
+        promql(_rate("joinsight_executions_total", "state"), "{{state}}"),
         "ops",
         Drawn(bars=False, named=("succeeded", "failed", "cancelled", "lost")),
         span=6,
@@ -251,7 +251,7 @@ def _running() -> Panel:
         "Executions that run",
         "SQL executions currently running, as reported by listeners. It falls by itself some minutes after drivers were"
         " lost. A line that only rises is a driver that hangs: Overview and Query show its executions.",
-        [promql(f"max({_of('joinsight_running_executions')})", "running")],
+        promql(f"max({_of('joinsight_running_executions')})", "running"),
         "short",
         Drawn(bars=False, named=("running",)),
         span=6,
@@ -279,7 +279,7 @@ def _broadcasts() -> Panel:
         "Broadcasts by outcome",
         "Broadcasts per second by outcome. Red ones were not ready before their execution failed: the dashboard"
         " Broadcasts has the errors.",
-        [promql(_rate("joinsight_broadcasts_total", "outcome"), "{{outcome}}")],
+        promql(_rate("joinsight_broadcasts_total", "outcome"), "{{outcome}}"),
         "ops",
         Drawn(bars=False, named=("succeeded", "failed", "unknown")),
         span=6,
@@ -290,7 +290,7 @@ def _joins() -> Panel:
     return series(
         "Joins by strategy",
         "Joins per second by strategy. A change for all jobs at once means a new setting or version of Spark.",
-        [promql(_rate("joinsight_joins_total", "strategy"), "{{strategy}}")],
+        promql(_rate("joinsight_joins_total", "strategy"), "{{strategy}}"),
         "ops",
         Drawn(
             bars=False,
@@ -305,7 +305,7 @@ def _decisions() -> Panel:
         "Decisions of AQE",
         "Changes by adaptive execution to running plans, per second, by kind: aqe.md explains each. None at all: it"
         " is off, or has nothing to do.",
-        [promql(_rate("joinsight_aqe_decisions_total", "kind"), "{{kind}}")],
+        promql(_rate("joinsight_aqe_decisions_total", "kind"), "{{kind}}"),
         "ops",
         Drawn(bars=False, named=tuple(GROUPS["decisions"])),
         span=6,
@@ -332,7 +332,7 @@ def _tasks() -> Panel:
         "Task time by kind of work",
         "Seconds of task time per second: how many cores each kind keeps busy. Shared is what cannot be told apart:"
         " where tasks are sampled, most of it goes to the other kinds.",
-        [promql(_rate("joinsight_task_seconds_total", "kind"), "{{kind}}")],
+        promql(_rate("joinsight_task_seconds_total", "kind"), "{{kind}}"),
         "short",
         Drawn(bars=False, named=(*GROUPS["operators"], *GROUPS["kinds"])),
         span=24,
@@ -345,7 +345,7 @@ def _jobs() -> Panel:
         "Task time of jobs",
         "Seconds of task time per second, of the ten jobs with the most: how many cores they keep busy. Jobs"
         " beyond those that have a name here are other. Overview has all of them, by when their executions started.",
-        [promql(most, "{{job_name}}")],
+        promql(most, "{{job_name}}"),
         "short",
         Drawn(bars=False),
     )
@@ -356,7 +356,7 @@ def _findings() -> Panel:
         "Findings",
         "Findings in finished executions, per second, by kind: findings.md explains each. For a new kind see Overview,"
         " which names the executions.",
-        [promql(f"{_rate('joinsight_findings_total', 'finding')} > 0", "{{finding}}")],
+        promql(f"{_rate('joinsight_findings_total', 'finding')} > 0", "{{finding}}"),
         "ops",
         Drawn(bars=False),
     )

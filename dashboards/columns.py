@@ -65,6 +65,8 @@ KEY = {"application_id": HIDDEN, "attempt_id": HIDDEN, "execution_id": HIDDEN}
 RUNS = Column("Runs", "short", width=70)
 QUERY = Column("Query", links=[to_query()], width=220)
 LAST_RUN = Column("Last run", "dateTimeAsIso", links=[to_query()], width=165)
+LAST = {"query": QUERY, "last_run": LAST_RUN, **KEY}
+"""The last execution of a group, as `sql.LATEST` names it."""
 
 
 def of_job(dashboard: str) -> Column:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from dashboards.annotations import deployments, failures, plan_changes
-from dashboards.columns import KEY, LAST_RUN, QUERY, RUNS, Column, of_job, of_operator
+from dashboards.columns import LAST, RUNS, Column, of_job, of_operator
 from dashboards.page import job, page, postgresql, tags, text_variable
 from dashboards.parts import Drawn, Panel, Sql, dashboard, number, rows, series
 from dashboards.sql import EXECUTION, EXECUTION_KEY, JOB, TAG, TAGGED_APPLICATION, TIME, first_fifty, in_words
@@ -103,18 +103,13 @@ def _weeks(of: Literal["task", "wall"]) -> Panel:
     return series(
         title,
         description,
-        [
-            Sql(
-                f"""
-                SELECT extract(epoch FROM week) AS time, metric, (ms / {HOUR})::float8 AS hours
-                FROM {WEEKS}
-                CROSS JOIN LATERAL (SELECT {sums} {COSTS} {OF_WEEK}) AS spent
-                CROSS JOIN LATERAL (VALUES {values}) AS kinds (metric, ms)
-                WHERE ms > 0 ORDER BY time, metric
-                """,
-                form="time_series",
-            )
-        ],
+        f"""
+        SELECT extract(epoch FROM week) AS time, metric, (ms / {HOUR})::float8 AS hours
+        FROM {WEEKS}
+        CROSS JOIN LATERAL (SELECT {sums} {COSTS} {OF_WEEK}) AS spent
+        CROSS JOIN LATERAL (VALUES {values}) AS kinds (metric, ms)
+        WHERE ms > 0 ORDER BY time, metric
+        """,
         "short",
         Drawn(named=NAMED, interval="1d"),
     )
@@ -133,22 +128,20 @@ def _jobs() -> Panel:
         "What does each job cost by week?",
         "Core-hours of each job in each week, the most costly first, their price, and what they went into. Hours:"
         " what its executions waited for, of which some for slots and for the driver.",
-        Sql(
-            f"""
-            SELECT week AT TIME ZONE 'UTC' AS week, spent.*
-            FROM {WEEKS}
-            CROSS JOIN LATERAL (
-                SELECT job_name, count(*) FILTER (WHERE wall_ms IS NOT NULL OR task_ms IS NOT NULL) AS runs,
-                    {CORE_HOURS} AS core_hours, {CORE_HOURS} * {PRICE} AS price,
-                    {", ".join(f"{_hours('task', kind)} AS {kind}_core_hours" for kind in kinds)},
-                    {_hours("task", *others)} AS other_core_hours, (sum(wall_ms) / {HOUR})::float8 AS hours,
-                    {_hours("wall", "waiting")} AS waiting_hours, {_hours("wall", "driver")} AS driver_hours
-                {COSTS} {OF_WEEK}
-                GROUP BY job_name
-            ) AS spent
-            ORDER BY core_hours DESC NULLS LAST, week, job_name LIMIT 200
-            """
-        ),
+        f"""
+        SELECT week AT TIME ZONE 'UTC' AS week, spent.*
+        FROM {WEEKS}
+        CROSS JOIN LATERAL (
+            SELECT job_name, count(*) FILTER (WHERE wall_ms IS NOT NULL OR task_ms IS NOT NULL) AS runs,
+                {CORE_HOURS} AS core_hours, {CORE_HOURS} * {PRICE} AS price,
+                {", ".join(f"{_hours('task', kind)} AS {kind}_core_hours" for kind in kinds)},
+                {_hours("task", *others)} AS other_core_hours, (sum(wall_ms) / {HOUR})::float8 AS hours,
+                {_hours("wall", "waiting")} AS waiting_hours, {_hours("wall", "driver")} AS driver_hours
+            {COSTS} {OF_WEEK}
+            GROUP BY job_name
+        ) AS spent
+        ORDER BY core_hours DESC NULLS LAST, week, job_name LIMIT 200
+        """,
         {
             "week": Column("Week from", "dateTimeAsIso", width=165),
             "job_name": JOB_COLUMN,
@@ -170,28 +163,26 @@ def _joins() -> Panel:
         "Joins with the sorts, shuffles and broadcasts that only they needed, summed over their runs. At most: with all"
         " that they share with other operators of their stages, where tasks were not sampled; the first ones are those"
         " that can have cost most. `joinsight cost` divides one execution.",
-        Sql(
-            first_fifty(
-                f"""
-                SELECT job_name, operator_key,
-                    string_agg(strategy, ', ' ORDER BY strategy) AS strategies, sum(runs)::bigint AS runs,
-                    (sum(task_ms) / {HOUR})::float8 AS core_hours, (sum(task_ms) / {HOUR})::float8 * {PRICE} AS price,
-                    sum(wall_ms)::bigint AS wall_ms, sum(most_ms)::bigint AS most_ms, max(last_run) AS last_run
-                FROM (
-                    SELECT job_name, operator_key, strategy, count(*) AS runs, sum(cost_task_ms) AS task_ms,
-                        sum(cost_wall_ms) AS wall_ms, sum(coalesce(cost_most_wall_ms, cost_wall_ms)) AS most_ms,
-                        max(started_at) AS last_run
-                    {JOINS}
-                    GROUP BY job_name, operator_key, strategy
-                ) AS of_strategy
-                GROUP BY job_name, operator_key
-                """,
-                "most_ms DESC NULLS LAST, core_hours DESC NULLS LAST",
-                of="v_joins",
-                shown=f"job_name, operator_key, {in_words('left_keys')} AS keys, strategies, runs, core_hours, price,"
-                " wall_ms, most_ms, last_run",
-                run=f"{EXECUTION}, left_keys",
-            )
+        first_fifty(
+            f"""
+            SELECT job_name, operator_key,
+                string_agg(strategy, ', ' ORDER BY strategy) AS strategies, sum(runs)::bigint AS runs,
+                (sum(task_ms) / {HOUR})::float8 AS core_hours, (sum(task_ms) / {HOUR})::float8 * {PRICE} AS price,
+                sum(wall_ms)::bigint AS wall_ms, sum(most_ms)::bigint AS most_ms, max(last_run) AS last_run
+            FROM (
+                SELECT job_name, operator_key, strategy, count(*) AS runs, sum(cost_task_ms) AS task_ms,
+                    sum(cost_wall_ms) AS wall_ms, sum(coalesce(cost_most_wall_ms, cost_wall_ms)) AS most_ms,
+                    max(started_at) AS last_run
+                {JOINS}
+                GROUP BY job_name, operator_key, strategy
+            ) AS of_strategy
+            GROUP BY job_name, operator_key
+            """,
+            "most_ms DESC NULLS LAST, core_hours DESC NULLS LAST",
+            of="v_joins",
+            shown=f"job_name, operator_key, {in_words('left_keys')} AS keys, strategies, runs, core_hours, price,"
+            " wall_ms, most_ms, last_run",
+            run=f"{EXECUTION}, left_keys",
         ),
         {
             "job_name": JOB_COLUMN,
@@ -203,8 +194,6 @@ def _joins() -> Panel:
             "price": Column("Price", "short", width=80),
             "wall_ms": Column("Waited for", "ms", width=100),
             "most_ms": Column("At most", "ms", width=100),
-            "query": QUERY,
-            "last_run": LAST_RUN,
-            **KEY,
+            **LAST,
         },
     )

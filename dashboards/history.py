@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dashboards.annotations import deployments, failures, plan_changes
-from dashboards.columns import HIDDEN, KEY, LAST_RUN, QUERY, RUNS, Column
+from dashboards.columns import HIDDEN, KEY, LAST, LAST_RUN, RUNS, Column
 from dashboards.links import of_row, to, to_query
 from dashboards.page import job, page, postgresql, tags, text_variable
-from dashboards.parts import Drawn, Panel, Sql, dashboard, number, rows, series
+from dashboards.parts import Drawn, Panel, dashboard, number, rows, series
 from dashboards.sql import (
     EXECUTION_KEY,
     FIRST_THIRD,
@@ -63,7 +63,7 @@ def _numbers() -> list[Panel]:
         return number(
             f"Slower: {words}",
             description,
-            Sql(f"SELECT count(*) AS queries {WORSE} AND subject = 'query' AND kind = '{kind}'"),
+            f"SELECT count(*) AS queries {WORSE} AND subject = 'query' AND kind = '{kind}'",
             levels={1: WARNING},
             span=6,
         )
@@ -86,7 +86,7 @@ def _numbers() -> list[Panel]:
         number(
             "Cost of it",
             "Time that queries took longer than their median before, summed over the runs since they became slower.",
-            Sql(f"SELECT coalesce(sum(cost_ms), 0)::bigint AS cost_ms {WORSE} AND subject = 'query'"),
+            f"SELECT coalesce(sum(cost_ms), 0)::bigint AS cost_ms {WORSE} AND subject = 'query'",
             "ms",
             span=6,
         ),
@@ -99,16 +99,14 @@ def _regressions() -> Panel:
         "Each query and operator against its own past, the most costly first: the median of its last runs in the time"
         " range compared with that of the runs before. Grew is the growth of the input. Now opens a typical recent run,"
         " Before an earlier one; `joinsight diff` compares them side by side. regressions.md explains the rules.",
-        Sql(
-            f"""
-            SELECT job_name, {TITLE} AS title, subject, measure, kind, {_in_unit("baseline")} AS before,
-                {_in_unit("current")} AS now, factor, data_factor,
-                first_bad_at, bad_runs, cost_ms, query_shape, application_id, attempt_id, execution_id,
-                baseline_application_id, baseline_attempt_id, baseline_execution_id
-            {WORSE}
-            ORDER BY cost_ms DESC, job_name, query_shape, subject <> 'query', factor DESC LIMIT 100
-            """
-        ),
+        f"""
+        SELECT job_name, {TITLE} AS title, subject, measure, kind, {_in_unit("baseline")} AS before,
+            {_in_unit("current")} AS now, factor, data_factor,
+            first_bad_at, bad_runs, cost_ms, query_shape, application_id, attempt_id, execution_id,
+            baseline_application_id, baseline_attempt_id, baseline_execution_id
+        {WORSE}
+        ORDER BY cost_ms DESC, job_name, query_shape, subject <> 'query', factor DESC LIMIT 100
+        """,
         {
             "job_name": JOB_COLUMN,
             "title": Column("Query", links=[ONLY_THIS]),
@@ -136,17 +134,15 @@ def _alarms() -> Panel:
         "Regressions that are no chance, by the rate of false alarms that is set, and open or over in the time range:"
         " slower, or failing or cancelled more often. Open ones first. Before and now are the median duration, or the"
         " share of runs. regressions.md explains the evidence.",
-        Sql(
-            f"""
-            SELECT job_name, coalesce(title, 'query ' || left(query_shape, 8)) AS title, measure, kind,
-                causes -> 0 ->> 'code' AS cause, {_of_measure("before")} AS before, {_of_measure("after")} AS now,
-                since, raised_at, coalesce(outcome, 'open') AS outcome, query_shape, application_id,
-                attempt_id, execution_id
-            FROM alarm
-            WHERE {JOB} AND {TAGGED_APPLICATION} AND (closed_at IS NULL OR $__timeFilter(closed_at))
-            ORDER BY closed_at IS NOT NULL, raised_at DESC LIMIT 100
-            """
-        ),
+        f"""
+        SELECT job_name, coalesce(title, 'query ' || left(query_shape, 8)) AS title, measure, kind,
+            causes -> 0 ->> 'code' AS cause, {_of_measure("before")} AS before, {_of_measure("after")} AS now,
+            since, raised_at, coalesce(outcome, 'open') AS outcome, query_shape, application_id,
+            attempt_id, execution_id
+        FROM alarm
+        WHERE {JOB} AND {TAGGED_APPLICATION} AND (closed_at IS NULL OR $__timeFilter(closed_at))
+        ORDER BY closed_at IS NOT NULL, raised_at DESC LIMIT 100
+        """,
         {
             "job_name": JOB_COLUMN,
             "title": Column("Query", links=[ONLY_THIS]),
@@ -175,17 +171,15 @@ def _forecasts() -> Panel:
         "Numbers of operators that grow: a broadcast that will pass its threshold or Spark's limit, a join that will"
         " spill, a shuffle that will have more than 2,000 partitions. When it does if it grows as before, and when at"
         " the earliest. alerts.md explains each.",
-        Sql(
-            f"""
-            SELECT job_name, coalesce(title, 'query ' || left(query_shape, 8)) AS title,
-                replace(kind, '_', ' ') AS what, operator_key, {_of_kind("current")} AS now,
-                {_of_kind("limit_value")} AS limit_value, growth_a_day, reaches_at, earliest_at,
-                query_shape, application_id, attempt_id, execution_id
-            FROM forecast
-            WHERE {JOB} AND {TAGGED_APPLICATION} AND computed_at = (SELECT max(computed_at) FROM forecast)
-            ORDER BY reaches_at LIMIT 100
-            """
-        ),
+        f"""
+        SELECT job_name, coalesce(title, 'query ' || left(query_shape, 8)) AS title,
+            replace(kind, '_', ' ') AS what, operator_key, {_of_kind("current")} AS now,
+            {_of_kind("limit_value")} AS limit_value, growth_a_day, reaches_at, earliest_at,
+            query_shape, application_id, attempt_id, execution_id
+        FROM forecast
+        WHERE {JOB} AND {TAGGED_APPLICATION} AND computed_at = (SELECT max(computed_at) FROM forecast)
+        ORDER BY reaches_at LIMIT 100
+        """,
         {
             "job_name": JOB_COLUMN,
             "title": Column("Query", links=[ONLY_THIS]),
@@ -213,21 +207,17 @@ def _causes() -> Panel:
         "Time that runs took longer than the typical run before, by its cause: `joinsight why` for each run that took"
         " 15 % longer than usual. Below 0: less of it made runs shorter. The last run is an example. why.md explains"
         " the causes.",
-        Sql(
-            f"""
-            SELECT job_name, code, count(*) AS runs, sum(wall_ms)::bigint AS wall_ms, {LATEST}
-            {CAUSES}
-            GROUP BY job_name, code ORDER BY sum(wall_ms) DESC LIMIT 100
-            """
-        ),
+        f"""
+        SELECT job_name, code, count(*) AS runs, sum(wall_ms)::bigint AS wall_ms, {LATEST}
+        {CAUSES}
+        GROUP BY job_name, code ORDER BY sum(wall_ms) DESC LIMIT 100
+        """,
         {
             "job_name": JOB_COLUMN,
             "code": Column("Cause", width=120),
             "runs": RUNS,
             "wall_ms": Column("Longer", "ms", bar=True, width=140),
-            "query": QUERY,
-            "last_run": LAST_RUN,
-            **KEY,
+            **LAST,
         },
         span=14,
     )
@@ -238,16 +228,11 @@ def _causes_over_time() -> Panel:
         "Causes over time",
         "The same by when the runs started. A cause that appears on one day is a change of that day; look for a"
         " deployment.",
-        [
-            Sql(
-                f"""
-                SELECT {PERIOD}, code AS metric, sum(greatest(wall_ms, 0))::bigint AS wall_ms
-                {CAUSES}
-                GROUP BY time, metric ORDER BY time, metric
-                """,
-                form="time_series",
-            )
-        ],
+        f"""
+        SELECT {PERIOD}, code AS metric, sum(greatest(wall_ms, 0))::bigint AS wall_ms
+        {CAUSES}
+        GROUP BY time, metric ORDER BY time, metric
+        """,
         "ms",
         Drawn(interval="1h"),
         span=10,
@@ -276,24 +261,22 @@ def _queries() -> Panel:
         "Queries by the time of all their runs that succeeded. Median before and now are of the first and the last"
         " third of the time range. Several plans mean that its data is near the limit of some decision. The query"
         " limits the panels below to it.",
-        Sql(
-            f"""
-            SELECT job_name, query_shape, title, runs, total_ms, median_before, median_now,
-                median_now / nullif(median_before, 0) AS factor, plans, last_run,
-                application_id, attempt_id, execution_id
-            FROM (
-                SELECT job_name, query_shape, {QUERY_TITLE} AS title, count(*) AS runs,
-                    sum(duration_ms)::bigint AS total_ms, count(DISTINCT plan_fingerprint) AS plans,
-                    percentile_cont(0.5) WITHIN GROUP (ORDER BY duration_ms) FILTER (WHERE {FIRST_THIRD})
-                        AS median_before,
-                    percentile_cont(0.5) WITHIN GROUP (ORDER BY duration_ms) FILTER (WHERE {LAST_THIRD})
-                        AS median_now, {LATEST}
-                FROM execution {DONE}
-                GROUP BY job_name, query_shape
-            ) AS queries
-            ORDER BY total_ms DESC LIMIT 100
-            """
-        ),
+        f"""
+        SELECT job_name, query_shape, title, runs, total_ms, median_before, median_now,
+            median_now / nullif(median_before, 0) AS factor, plans, last_run,
+            application_id, attempt_id, execution_id
+        FROM (
+            SELECT job_name, query_shape, {QUERY_TITLE} AS title, count(*) AS runs,
+                sum(duration_ms)::bigint AS total_ms, count(DISTINCT plan_fingerprint) AS plans,
+                percentile_cont(0.5) WITHIN GROUP (ORDER BY duration_ms) FILTER (WHERE {FIRST_THIRD})
+                    AS median_before,
+                percentile_cont(0.5) WITHIN GROUP (ORDER BY duration_ms) FILTER (WHERE {LAST_THIRD})
+                    AS median_now, {LATEST}
+            FROM execution {DONE}
+            GROUP BY job_name, query_shape
+        ) AS queries
+        ORDER BY total_ms DESC LIMIT 100
+        """,
         {
             "job_name": JOB_COLUMN,
             "query_shape": HIDDEN,
@@ -315,17 +298,12 @@ def _durations() -> Panel:
         "Duration",
         "Median, 95th percentile and longest of the runs that succeeded, by when they started. Of all queries it is a"
         " mixture; choose one above. If the input grows alike, it simply has more to do.",
-        [
-            Sql(
-                f"""
-                SELECT {PERIOD}, percentile_cont(0.5) WITHIN GROUP (ORDER BY duration_ms) AS median,
-                    percentile_cont(0.95) WITHIN GROUP (ORDER BY duration_ms) AS p95, max(duration_ms) AS largest
-                FROM execution {DONE} AND duration_ms IS NOT NULL
-                GROUP BY time ORDER BY time
-                """,
-                form="time_series",
-            )
-        ],
+        f"""
+        SELECT {PERIOD}, percentile_cont(0.5) WITHIN GROUP (ORDER BY duration_ms) AS median,
+            percentile_cont(0.95) WITHIN GROUP (ORDER BY duration_ms) AS p95, max(duration_ms) AS largest
+        FROM execution {DONE} AND duration_ms IS NOT NULL
+        GROUP BY time ORDER BY time
+        """,
         "ms",
         Drawn(bars=False, stacked=False, named=("median", "p95", "largest"), interval="1h"),
     )
@@ -336,18 +314,13 @@ def _input() -> Panel:
         "Bytes of a run",
         "What a run read, shuffled, broadcast and spilled on average. More shuffled with the same input means that the"
         " plan changed; more of everything means more data.",
-        [
-            Sql(
-                f"""
-                SELECT {PERIOD}, avg(input_bytes)::bigint AS "read by tasks",
-                    avg(shuffle_write_bytes)::bigint AS "shuffle written", avg(broadcast_bytes)::bigint AS broadcast,
-                    avg(disk_spilled_bytes)::bigint AS "spilled to disk"
-                FROM execution {DONE}
-                GROUP BY time ORDER BY time
-                """,
-                form="time_series",
-            )
-        ],
+        f"""
+        SELECT {PERIOD}, avg(input_bytes)::bigint AS "read by tasks",
+            avg(shuffle_write_bytes)::bigint AS "shuffle written", avg(broadcast_bytes)::bigint AS broadcast,
+            avg(disk_spilled_bytes)::bigint AS "spilled to disk"
+        FROM execution {DONE}
+        GROUP BY time ORDER BY time
+        """,
         "bytes",
         Drawn(
             bars=False,
@@ -363,20 +336,15 @@ def _plans() -> Panel:
         "Runs by plan",
         "How many runs had which plan, of the ten most frequent (the first digits of plan_fingerprint). One colour that"
         " gives way to another is the day on which the plan changed. Choose a query first.",
-        [
-            Sql(
-                f"""
-                WITH found AS (
-                    SELECT {PERIOD}, left(plan_fingerprint, 8) AS metric, count(*) AS value
-                    FROM execution {DONE} AND plan_fingerprint IS NOT NULL GROUP BY time, metric
-                )
-                SELECT time, metric, value FROM found
-                WHERE metric IN (SELECT metric FROM found GROUP BY metric ORDER BY sum(value) DESC LIMIT 10)
-                ORDER BY time, metric
-                """,
-                form="time_series",
-            )
-        ],
+        f"""
+        WITH found AS (
+            SELECT {PERIOD}, left(plan_fingerprint, 8) AS metric, count(*) AS value
+            FROM execution {DONE} AND plan_fingerprint IS NOT NULL GROUP BY time, metric
+        )
+        SELECT time, metric, value FROM found
+        WHERE metric IN (SELECT metric FROM found GROUP BY metric ORDER BY sum(value) DESC LIMIT 10)
+        ORDER BY time, metric
+        """,
         "short",
         Drawn(interval="1h"),
     )
@@ -387,15 +355,10 @@ def _states() -> Panel:
         "Runs by state",
         "How the runs ended. Failures do not count in durations and regressions: a query that only fails is not"
         " slower.",
-        [
-            Sql(
-                f"""
-                SELECT {PERIOD}, state AS metric, count(*) AS executions FROM execution {OF_QUERY}
-                GROUP BY time, metric ORDER BY time, metric
-                """,
-                form="time_series",
-            )
-        ],
+        f"""
+        SELECT {PERIOD}, state AS metric, count(*) AS executions FROM execution {OF_QUERY}
+        GROUP BY time, metric ORDER BY time, metric
+        """,
         "short",
         Drawn(named=("succeeded", "failed", "cancelled", "lost", "running"), interval="1h"),
     )
@@ -406,21 +369,19 @@ def _operators() -> Panel:
         "How have its joins changed?",
         "Each join of the chosen query or job, mean rows and spill of the first and the last third of the time range,"
         " and its strategies. The join leads to all its runs on Joins and AQE.",
-        Sql(
-            first_fifty(
-                f"""
-                SELECT job_name, operator_key, {in_words("min(left_keys)")} AS keys,
-                    string_agg(DISTINCT strategy, ', ') AS strategies, count(*) AS runs,
-                    avg(output_rows) FILTER (WHERE {FIRST_THIRD})::bigint AS rows_before,
-                    avg(output_rows) FILTER (WHERE {LAST_THIRD})::bigint AS rows_now,
-                    avg(spill_bytes) FILTER (WHERE {FIRST_THIRD})::bigint AS spill_before,
-                    avg(spill_bytes) FILTER (WHERE {LAST_THIRD})::bigint AS spill_now, max(started_at) AS last_run
-                FROM v_joins {DONE}
-                GROUP BY job_name, operator_key
-                """,
-                "abs(ln(greatest(rows_now, 1)::float8 / greatest(rows_before, 1))) DESC NULLS LAST",
-                of="v_joins",
-            )
+        first_fifty(
+            f"""
+            SELECT job_name, operator_key, {in_words("min(left_keys)")} AS keys,
+                string_agg(DISTINCT strategy, ', ') AS strategies, count(*) AS runs,
+                avg(output_rows) FILTER (WHERE {FIRST_THIRD})::bigint AS rows_before,
+                avg(output_rows) FILTER (WHERE {LAST_THIRD})::bigint AS rows_now,
+                avg(spill_bytes) FILTER (WHERE {FIRST_THIRD})::bigint AS spill_before,
+                avg(spill_bytes) FILTER (WHERE {LAST_THIRD})::bigint AS spill_now, max(started_at) AS last_run
+            FROM v_joins {DONE}
+            GROUP BY job_name, operator_key
+            """,
+            "abs(ln(greatest(rows_now, 1)::float8 / greatest(rows_before, 1))) DESC NULLS LAST",
+            of="v_joins",
         ),
         {
             "job_name": JOB_COLUMN,
@@ -436,8 +397,6 @@ def _operators() -> Panel:
             "rows_now": Column("Rows now", "short", width=95),
             "spill_before": Column("Spill before", "bytes", width=100),
             "spill_now": Column("Spill now", "bytes", width=95),
-            "query": QUERY,
-            "last_run": LAST_RUN,
-            **KEY,
+            **LAST,
         },
     )

@@ -50,25 +50,21 @@ def _wrong() -> list[Panel]:
         number(
             "Critical findings",
             "Findings that cost or will cost much. The table of findings shows what and where.",
-            Sql(
-                f"""
-                SELECT count(*) AS findings
-                FROM finding JOIN execution USING (started_at, application_id, attempt_id, execution_id)
-                {HERE} AND severity = 'critical'
-                """
-            ),
+            f"""
+            SELECT count(*) AS findings
+            FROM finding JOIN execution USING (started_at, application_id, attempt_id, execution_id)
+            {HERE} AND severity = 'critical'
+            """,
             levels={1: WARNING},
         ),
         number(
             "Regressed queries",
             "Queries that take longer than before this time range, by the rules of regressions.md. Open"
             " History and regressions to see which, since when and why.",
-            Sql(
-                f"""
-                SELECT count(*) AS queries FROM joinsight_regressions(joinsight_window($__timeFrom()))
-                WHERE subject = 'query' AND {JOB} AND {TAGGED_APPLICATION}
-                """
-            ),
+            f"""
+            SELECT count(*) AS queries FROM joinsight_regressions(joinsight_window($__timeFrom()))
+            WHERE subject = 'query' AND {JOB} AND {TAGGED_APPLICATION}
+            """,
             levels={1: WARNING},
             links=[to("History and regressions", "history")],
         ),
@@ -83,13 +79,11 @@ def _wrong() -> list[Panel]:
             "Documents missing",
             "Documents that a listener created and that neither arrived nor were dropped: still in transit, or lost"
             " with a driver's disk. If it stays above 0 for an hour, run `joinsight doctor`.",
-            Sql(
-                f"""
-                SELECT coalesce(sum(documents_missing), 0)::bigint AS documents
-                FROM delivery JOIN application USING (application_id, attempt_id)
-                WHERE $__timeFilter(last_heard_at) AND {JOB} AND {TAG}
-                """
-            ),
+            f"""
+            SELECT coalesce(sum(documents_missing), 0)::bigint AS documents
+            FROM delivery JOIN application USING (application_id, attempt_id)
+            WHERE $__timeFilter(last_heard_at) AND {JOB} AND {TAG}
+            """,
             levels={1: WARNING},
         ),
     ]
@@ -100,16 +94,11 @@ def _states() -> Panel:
         "Executions by state",
         "SQL executions started in each interval, by final state. Red is failed, dark red is lost. In a gap nothing"
         " ran, or nothing was delivered: compare with the Collector dashboard.",
-        [
-            Sql(
-                f"""
-                SELECT {PERIOD}, state AS metric, count(*) AS executions
-                FROM execution {HERE} AND NOT is_outer
-                GROUP BY time, metric ORDER BY time, metric
-                """,
-                form="time_series",
-            )
-        ],
+        f"""
+        SELECT {PERIOD}, state AS metric, count(*) AS executions
+        FROM execution {HERE} AND NOT is_outer
+        GROUP BY time, metric ORDER BY time, metric
+        """,
         "short",
         Drawn(named=("succeeded", "failed", "cancelled", "lost", "running")),
         span=8,
@@ -124,17 +113,15 @@ def _findings() -> Panel:
         " opens the latest execution with it. Found is the number of its runs with the finding. At stake is how long"
         " they waited for what it is about; time and bytes are its impact; all are sums over the time range."
         " findings.md explains each kind and what to do.",
-        Sql(
-            f"""
-            SELECT severity, finding, job_name, executions, runs, first_seen_at, wall_ms, impact_ms,
-                impact_bytes, title AS latest, application_id, attempt_id, execution_id
-            FROM {FOUND}
-            ORDER BY array_position(ARRAY['critical', 'warning', 'info'], severity),
-                wall_ms DESC NULLS LAST, greatest(impact_ms, impact_bytes / 100000) DESC NULLS LAST, started_at DESC,
-                finding
-            LIMIT 50
-            """
-        ),
+        f"""
+        SELECT severity, finding, job_name, executions, runs, first_seen_at, wall_ms, impact_ms,
+            impact_bytes, title AS latest, application_id, attempt_id, execution_id
+        FROM {FOUND}
+        ORDER BY array_position(ARRAY['critical', 'warning', 'info'], severity),
+            wall_ms DESC NULLS LAST, greatest(impact_ms, impact_bytes / 100000) DESC NULLS LAST, started_at DESC,
+            finding
+        LIMIT 50
+        """,
         {
             "severity": Column("Severity", coloured="severities", width=80),
             "finding": Column("Finding", width=170),
@@ -157,19 +144,14 @@ def _amounts() -> Panel:
         "Bytes",
         "Bytes that executions shuffled, broadcast, spilled to disk and read by tasks, by when they started. To"
         " save, look for much more shuffled than read, or anything spilled: see Shuffles.",
-        [
-            Sql(
-                f"""
-                SELECT {PERIOD},
-                    sum(shuffle_write_bytes)::bigint AS "shuffle written", sum(broadcast_bytes)::bigint AS broadcast,
-                    sum(disk_spilled_bytes)::bigint AS "spilled to disk",
-                    sum(input_bytes)::bigint AS "read by tasks"
-                FROM execution {HERE} AND NOT is_outer
-                GROUP BY time ORDER BY time
-                """,
-                form="time_series",
-            )
-        ],
+        f"""
+        SELECT {PERIOD},
+            sum(shuffle_write_bytes)::bigint AS "shuffle written", sum(broadcast_bytes)::bigint AS broadcast,
+            sum(disk_spilled_bytes)::bigint AS "spilled to disk",
+            sum(input_bytes)::bigint AS "read by tasks"
+        FROM execution {HERE} AND NOT is_outer
+        GROUP BY time ORDER BY time
+        """,
         "bytes",
         Drawn(named=("shuffle written", "broadcast", "spilled to disk", "read by tasks"), stacked=False),
     )
@@ -180,7 +162,7 @@ def _task_time() -> Panel:
         "Task time of the most costly jobs",
         "Run time of all tasks, summed, of the ten jobs with the most of it; by when the executions started. This is"
         " what you pay a cluster for. If a job grows, see History and regressions.",
-        [Sql(ten_jobs("execution", "sum(task_time_ms)::bigint"), form="time_series")],
+        ten_jobs("execution", "sum(task_time_ms)::bigint"),
         "ms",
     )
 
@@ -190,16 +172,14 @@ def _jobs() -> Panel:
         "Jobs",
         "What each job cost in the time range, the most task time first. The links limit this or another dashboard to"
         " the job.",
-        Sql(
-            f"""
-            SELECT job_name, count(*) AS executions, count(*) FILTER (WHERE state IN ('failed', 'lost')) AS failed,
-                sum(task_time_ms)::bigint AS task_time_ms, sum(shuffle_write_bytes)::bigint AS shuffle_bytes,
-                sum(broadcast_bytes)::bigint AS broadcast_bytes, sum(disk_spilled_bytes)::bigint AS spilled_bytes,
-                sum(input_bytes)::bigint AS input_bytes, max(started_at) AS last_run
-            FROM execution {HERE} AND NOT is_outer
-            GROUP BY job_name ORDER BY task_time_ms DESC NULLS LAST LIMIT 100
-            """
-        ),
+        f"""
+        SELECT job_name, count(*) AS executions, count(*) FILTER (WHERE state IN ('failed', 'lost')) AS failed,
+            sum(task_time_ms)::bigint AS task_time_ms, sum(shuffle_write_bytes)::bigint AS shuffle_bytes,
+            sum(broadcast_bytes)::bigint AS broadcast_bytes, sum(disk_spilled_bytes)::bigint AS spilled_bytes,
+            sum(input_bytes)::bigint AS input_bytes, max(started_at) AS last_run
+        FROM execution {HERE} AND NOT is_outer
+        GROUP BY job_name ORDER BY task_time_ms DESC NULLS LAST LIMIT 100
+        """,
         {
             "job_name": Column(
                 "Job",
@@ -228,15 +208,13 @@ def _executions() -> Panel:
         "Executions",
         "The executions with the most task time. The link opens the execution: its plan, the cost of its"
         " operators, its findings.",
-        Sql(
-            f"""
-            SELECT started_at, job_name, {TITLE} AS title, called_from, state, duration_ms, task_time_ms,
-                shuffle_write_bytes, broadcast_bytes, disk_spilled_bytes, query_shape,
-                application_id, attempt_id, execution_id
-            FROM execution {HERE} AND NOT is_outer
-            ORDER BY task_time_ms DESC NULLS LAST LIMIT 50
-            """
-        ),
+        f"""
+        SELECT started_at, job_name, {TITLE} AS title, called_from, state, duration_ms, task_time_ms,
+            shuffle_write_bytes, broadcast_bytes, disk_spilled_bytes, query_shape,
+            application_id, attempt_id, execution_id
+        FROM execution {HERE} AND NOT is_outer
+        ORDER BY task_time_ms DESC NULLS LAST LIMIT 50
+        """,
         {
             "started_at": Column("Started", "dateTimeAsIso", width=165),
             "job_name": Column("Job", links=[to_job("overview", "Only this job")], width=200),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from textwrap import dedent
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 from grafana_foundation_sdk.builders import common, nodegraph, prometheus, stat, table, timeseries
 from grafana_foundation_sdk.builders import dashboard as dashboard
@@ -63,14 +63,21 @@ def promql(expression: str, legend: str = "__auto", ref: str = "A", *, instant: 
     return query.instant() if instant else query.range()
 
 
-def _source(query: object) -> models.DataSourceRef:
-    return POSTGRESQL if isinstance(query, Sql) else PROMETHEUS
+Query: TypeAlias = str | Sql | prometheus.Dataquery
+"""What a panel asks; a text is SQL."""
+
+
+def _with(panel: Panel, *queries: Query, form: Literal["table", "time_series"] = "table") -> Panel:
+    """The panel with its queries, which are all for one data source."""
+    for query in queries:
+        panel = panel.with_target(Sql(query, form=form) if isinstance(query, str) else query)
+    return panel.datasource(PROMETHEUS if isinstance(queries[0], prometheus.Dataquery) else POSTGRESQL)
 
 
 def number(
     title: str,
     description: str,
-    query: Sql | prometheus.Dataquery,
+    query: Query,
     unit: Units = "short",
     *,
     levels: Mapping[float, str] | None = None,
@@ -81,11 +88,9 @@ def number(
     steps = [board.Threshold(None, GOOD if levels else "text")]
     steps += [board.Threshold(value, colour) for value, colour in (levels or {}).items()]
     return (
-        stat.Panel()
+        _with(stat.Panel(), query)
         .title(title)
         .description(description)
-        .datasource(_source(query))
-        .with_target(query)
         .unit(UNITS.get(unit, unit))
         .thresholds(dashboard.ThresholdsConfig().mode(board.ThresholdsMode.ABSOLUTE).steps(steps))
         .color_scheme(dashboard.FieldColor().mode(board.FieldColorModeId.THRESHOLDS))
@@ -103,7 +108,7 @@ def number(
 def rows(
     title: str,
     description: str,
-    query: Sql | prometheus.Dataquery,
+    query: Query,
     columns: Mapping[str, Column],
     *,
     span: int = 24,
@@ -111,11 +116,9 @@ def rows(
 ) -> Panel:
     """A table; the columns have the names of the query's."""
     panel = (
-        table.Panel()
+        _with(table.Panel(), query)
         .title(title)
         .description(description)
-        .datasource(_source(query))
-        .with_target(query)
         .cell_height(models.TableCellHeight.SM)
         .no_value("–")
         .height(height)
@@ -149,7 +152,7 @@ BARS = Drawn()
 def series(
     title: str,
     description: str,
-    queries: Sequence[Sql | prometheus.Dataquery],
+    queries: Query | Sequence[Query],
     unit: Units,
     drawn: Drawn = BARS,
     *,
@@ -157,11 +160,11 @@ def series(
     height: int = 8,
 ) -> Panel:
     """Values over time: bars for counts per interval, or lines."""
+    queries = [queries] if isinstance(queries, Query) else queries
     panel = (
-        timeseries.Panel()
+        _with(timeseries.Panel(), *queries, form="time_series")
         .title(title)
         .description(description)
-        .datasource(_source(queries[0]))
         .unit(UNITS.get(unit, unit))
         .min(0)
         .draw_style(models.GraphDrawStyle.BARS if drawn.bars else models.GraphDrawStyle.LINE)
@@ -190,8 +193,6 @@ def series(
         dashed = common.GraphThresholdsStyleConfig().mode(models.GraphThresholdsStyleMode.DASHED)
         panel = panel.thresholds(dashboard.ThresholdsConfig().mode(board.ThresholdsMode.ABSOLUTE).steps(steps))
         panel = panel.thresholds_style(dashed)
-    for query in queries:
-        panel = panel.with_target(query)
     for name in drawn.named:
         fixed = {"mode": "fixed", "fixedColor": COLOURS[name]}
         panel = panel.override_by_name(name, [board.DynamicConfigValue("color", fixed)])

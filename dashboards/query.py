@@ -363,18 +363,13 @@ def _past() -> Panel:
         "Duration of its runs by plan",
         "Runs of the same query in the same job that succeeded, a colour for each plan (its fingerprint). Slower with"
         " another colour: the plan changed. Slower with the same: the data, or the cluster.",
-        [
-            Sql(
-                f"""
-                WITH {CHOSEN}
-                SELECT {PERIOD}, coalesce(left(plan_fingerprint, 8), 'no plan') AS metric,
-                    max(duration_ms) AS duration_ms
-                {_SAME_QUERY} AND state = 'succeeded'
-                GROUP BY time, metric ORDER BY time, metric
-                """,
-                form="time_series",
-            )
-        ],
+        f"""
+        WITH {CHOSEN}
+        SELECT {PERIOD}, coalesce(left(plan_fingerprint, 8), 'no plan') AS metric,
+            max(duration_ms) AS duration_ms
+        {_SAME_QUERY} AND state = 'succeeded'
+        GROUP BY time, metric ORDER BY time, metric
+        """,
         "ms",
         Drawn(bars=False, stacked=False),
     )
@@ -385,15 +380,13 @@ def _runs() -> Panel:
         "Its runs",
         "The same query in the same job, newest first; Started opens the run. `joinsight diff A B` compares two of"
         " them side by side, operator by operator.",
-        Sql(
-            f"""
-            WITH {CHOSEN}
-            SELECT started_at, state, duration_ms, input_bytes, shuffle_write_bytes,
-                left(plan_fingerprint, 8) AS plan, application_id, attempt_id, execution_id
-            {_SAME_QUERY}
-            ORDER BY started_at DESC LIMIT 50
-            """
-        ),
+        f"""
+        WITH {CHOSEN}
+        SELECT started_at, state, duration_ms, input_bytes, shuffle_write_bytes,
+            left(plan_fingerprint, 8) AS plan, application_id, attempt_id, execution_id
+        {_SAME_QUERY}
+        ORDER BY started_at DESC LIMIT 50
+        """,
         {
             "started_at": Column("Started", "dateTimeAsIso", links=[to_query()], width=165),
             "state": Column("State", coloured="states", width=90),

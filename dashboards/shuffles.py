@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dashboards.annotations import deployments, failures, plan_changes
-from dashboards.columns import KEY, LAST_RUN, QUERY, RUNS, Column, of_job, of_operator
+from dashboards.columns import LAST, RUNS, Column, of_job, of_operator
 from dashboards.limits import HUGE, LARGE, LIMITS, SKEWED, TINY
 from dashboards.limits import in_words as limit
 from dashboards.page import job, page, postgresql, tags, text_variable
@@ -82,7 +82,7 @@ def _written() -> Panel:
         "Written by job",
         "Bytes that shuffles wrote, of the ten jobs with most of them, by when the executions started. A step up"
         " without more data is a plan that changed: see History and regressions.",
-        [Sql(ten_jobs("v_shuffles", "sum(bytes_written)::bigint", OF_OPERATORS), form="time_series")],
+        ten_jobs("v_shuffles", "sum(bytes_written)::bigint", OF_OPERATORS),
         "bytes",
         span=8,
     )
@@ -93,16 +93,11 @@ def _times() -> Panel:
         "Writing and waiting",
         "Time that tasks took to write shuffles and time that they waited for blocks, summed over tasks. More waiting"
         " with the same bytes is the cluster's doing: network, disks, garbage collection.",
-        [
-            Sql(
-                f"""
-                SELECT {PERIOD}, (sum(write_time_ns) / 1000000)::bigint AS write, sum(fetch_wait_ms)::bigint AS wait
-                FROM v_shuffles {OF_OPERATORS}
-                GROUP BY time ORDER BY time
-                """,
-                form="time_series",
-            )
-        ],
+        f"""
+        SELECT {PERIOD}, (sum(write_time_ns) / 1000000)::bigint AS write, sum(fetch_wait_ms)::bigint AS wait
+        FROM v_shuffles {OF_OPERATORS}
+        GROUP BY time ORDER BY time
+        """,
         "ms",
         Drawn(named=("write", "wait")),
         span=8,
@@ -132,20 +127,18 @@ def _heaviest() -> Panel:
         "Which shuffles cost most?",
         "The same shuffle in all its runs, the most bytes first. By says what it partitions by: a table that is"
         " bucketed by that need not be shuffled. Remote is the share that was read over the network.",
-        Sql(
-            first_fifty(
-                f"""
-                SELECT job_name, operator_key, {in_words("min(keys)")} AS keys, count(*) AS runs,
-                    sum(bytes_written)::bigint AS bytes_written, avg(rows_written)::bigint AS rows_written,
-                    sum(fetch_wait_ms)::bigint AS wait_ms,
-                    sum(remote_bytes_read)::float8 / nullif(sum(bytes_read), 0)::float8 AS remote_share,
-                    avg(read_partitions)::bigint AS partitions, max(started_at) AS last_run
-                FROM v_shuffles {OF_OPERATORS} AND bytes_written IS NOT NULL
-                GROUP BY job_name, operator_key
-                """,
-                "bytes_written DESC",
-                of="v_shuffles",
-            )
+        first_fifty(
+            f"""
+            SELECT job_name, operator_key, {in_words("min(keys)")} AS keys, count(*) AS runs,
+                sum(bytes_written)::bigint AS bytes_written, avg(rows_written)::bigint AS rows_written,
+                sum(fetch_wait_ms)::bigint AS wait_ms,
+                sum(remote_bytes_read)::float8 / nullif(sum(bytes_read), 0)::float8 AS remote_share,
+                avg(read_partitions)::bigint AS partitions, max(started_at) AS last_run
+            FROM v_shuffles {OF_OPERATORS} AND bytes_written IS NOT NULL
+            GROUP BY job_name, operator_key
+            """,
+            "bytes_written DESC",
+            of="v_shuffles",
         ),
         {
             "job_name": JOB,
@@ -157,9 +150,7 @@ def _heaviest() -> Panel:
             "wait_ms": Column("Waited", "ms", width=90),
             "remote_share": Column("Remote", "percentunit", width=80),
             "partitions": Column("Partitions", "short", width=90),
-            "query": QUERY,
-            "last_run": LAST_RUN,
-            **KEY,
+            **LAST,
         },
     )
 
@@ -171,16 +162,14 @@ def _skewed() -> Panel:
         " one or more. Split by AQE is the number of partitions that it split: 0 means that it did not detect or"
         " could not split them. Find the key (NULL? a default?), filter or salt it, or lower"
         " spark.sql.adaptive.skewJoin.skewedPartitionThresholdInBytes.",
-        Sql(
-            f"""
-            SELECT job_name, operator_key, {in_words("min(keys)")} AS keys, count(*) AS runs,
-                max(skew_ratio) AS skew_ratio, max(rows_read_max) AS rows_of_largest_task,
-                coalesce(max(aqe_skewed_partitions), 0) AS split, min(started_at) AS skewed_since, {LATEST}
-            FROM v_shuffles {OF_OPERATORS} AND {SKEWED}
-            GROUP BY job_name, operator_key
-            ORDER BY skew_ratio DESC LIMIT 50
-            """
-        ),
+        f"""
+        SELECT job_name, operator_key, {in_words("min(keys)")} AS keys, count(*) AS runs,
+            max(skew_ratio) AS skew_ratio, max(rows_read_max) AS rows_of_largest_task,
+            coalesce(max(aqe_skewed_partitions), 0) AS split, min(started_at) AS skewed_since, {LATEST}
+        FROM v_shuffles {OF_OPERATORS} AND {SKEWED}
+        GROUP BY job_name, operator_key
+        ORDER BY skew_ratio DESC LIMIT 50
+        """,
         {
             "job_name": JOB,
             "operator_key": OPERATOR,
@@ -190,9 +179,7 @@ def _skewed() -> Panel:
             "rows_of_largest_task": Column("Rows of the largest task", "short", width=170),
             "split": Column("Split by AQE", "short", width=100),
             "skewed_since": Column("Since", "dateTimeAsIso", width=165),
-            "query": QUERY,
-            "last_run": LAST_RUN,
-            **KEY,
+            **LAST,
         },
     )
 
@@ -204,16 +191,14 @@ def _cut() -> Panel:
         " average; a task costs more to start than to run. AQE coalesces these unless it is off or the query sets the"
         f" number. Too large: {limit('huge_partition_bytes')} or more, compressed; they spill, or fail when memory is"
         " short. Set spark.sql.shuffle.partitions, or let AQE decide.",
-        Sql(
-            f"""
-            SELECT CASE WHEN {TINY} THEN 'too small' ELSE 'too large' END AS verdict,
-                job_name, operator_key, count(*) AS runs, avg(read_partitions)::bigint AS partitions,
-                avg(bytes_per_partition)::bigint AS partition_bytes, {LATEST}
-            FROM v_shuffles {OF_OPERATORS} AND ({HUGE} OR {TINY})
-            GROUP BY verdict, job_name, operator_key
-            ORDER BY verdict, greatest(avg(read_partitions), avg(bytes_per_partition) / 1e6) DESC LIMIT 50
-            """
-        ),
+        f"""
+        SELECT CASE WHEN {TINY} THEN 'too small' ELSE 'too large' END AS verdict,
+            job_name, operator_key, count(*) AS runs, avg(read_partitions)::bigint AS partitions,
+            avg(bytes_per_partition)::bigint AS partition_bytes, {LATEST}
+        FROM v_shuffles {OF_OPERATORS} AND ({HUGE} OR {TINY})
+        GROUP BY verdict, job_name, operator_key
+        ORDER BY verdict, greatest(avg(read_partitions), avg(bytes_per_partition) / 1e6) DESC LIMIT 50
+        """,
         {
             "verdict": Column("Partitions are", width=110),
             "job_name": JOB,
@@ -221,8 +206,6 @@ def _cut() -> Panel:
             "runs": RUNS,
             "partitions": Column("Partitions, mean", "short"),
             "partition_bytes": Column("Bytes of one, mean", "bytes"),
-            "query": QUERY,
-            "last_run": LAST_RUN,
-            **KEY,
+            **LAST,
         },
     )
