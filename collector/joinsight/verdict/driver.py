@@ -235,7 +235,7 @@ def contention(view: View) -> Iterator[Cause]:
     if now < _BUSY * usual and longer > 0.2 * usual_wall and 0.6 < cpu / usual_cpu < 1.6:
         yield Cause(
             "contention",
-            min(longer, round(sum(ran.wall_ms for ran in view.ran) * (1 - now / usual))),
+            min(longer, round(view.wall_ms * (1 - now / usual))),
             (),
             f"its tasks had the CPU for {100 * now:.0f} % of their run time, {100 * usual:.0f} % in earlier runs, for"
             " as much CPU time",

@@ -7,11 +7,12 @@ went; the others say why, and go before these.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from joinsight.base.units import duration_text
-from joinsight.verdict.cause import MUCH_OF_STAGE, PLACES, Cause, Code
+from joinsight.verdict.cause import PLACES, Cause, Code
 from joinsight.verdict.driver import caches, commit, contention, driver, nested, waiting
 from joinsight.verdict.exchanges import exchanges, small_sides
 from joinsight.verdict.memory import memory
@@ -21,17 +22,17 @@ from joinsight.verdict.view import View
 from joinsight.verdict.work import exploding, join_output, python, work
 
 _LEAST_TOGETHER = 0.5
-_IN_ONE_TASK = 0.75
-"""What a place counts in a stage of which one task took much: most of what was done there, was done in that one."""
+_SAY_WHY: tuple[Code, ...] = ("data_skew", "output_skew", "slow_host", "gc")
+"""What these explain of a stage does not count as the time of its operators."""
 
 
 def causes(view: View) -> Iterator[Cause]:
     """Those of all mechanisms, in no order; with several of a code that add up, also all of them together."""
-    uneven = _uneven_stages(view)
+    explained = _explained(view)
     for mechanism in MECHANISMS:
         found = [
-            replace(each, certainty=_IN_ONE_TASK * each.certainty)
-            if each.only_says_where and each.stage_id in uneven
+            replace(each, certainty=(1 - explained[each.stage_id]) * each.certainty)
+            if (each.only_says_where or each.code == "compute") and each.stage_id in explained
             else each
             for each in mechanism(view)
         ]
@@ -44,16 +45,15 @@ def causes(view: View) -> Iterator[Cause]:
                     yield _together(alike, call)
 
 
-def _uneven_stages(view: View) -> frozenset[int | None]:
-    """Stages that took as long as they did because of one task."""
+def _explained(view: View) -> Mapping[int | None, float]:
+    """By stage, the share of its time that unequal tasks or garbage collection explain, the larger one."""
     walls = {ran.stage_id: ran.wall_ms for ran in view.ran}
-    return frozenset(
-        each.stage_id
-        for each in imbalance(view)
-        if each.code in ("data_skew", "output_skew", "slow_host")
-        and each.stage_id is not None
-        and max(each.wall_ms, each.seen_ms) >= MUCH_OF_STAGE * walls[each.stage_id]
-    )
+    found: dict[int | None, float] = defaultdict(float)
+    for cause in (*imbalance(view), *memory(view)):
+        if cause.code in _SAY_WHY and cause.stage_id is not None and walls[cause.stage_id]:
+            share = min(1.0, cause.weight / walls[cause.stage_id])
+            found[cause.stage_id] = max(found[cause.stage_id], share)
+    return found
 
 
 TOGETHER: Mapping[Code, str] = {

@@ -21,8 +21,10 @@ _MUCH_EXCESS = 0.1
 """Share of a stage's run time."""
 SKEWED = 2.5
 """The longest task to the mean of the others."""
-_COALESCED = (1.5, 4.0)
-"""The same, and what it read to what the others did, where tasks are few: AQE has merged the others."""
+_UNEVEN = 1.5
+"""The same, where it also read or made far more rows than the others."""
+_MANY_TIMES = 4.0
+_ROWS_TELL = {"read_ratio", "made_ratio"}
 _LEAST_AT_ONCE = 2
 """Fewer processors than these are a busy machine's."""
 _TINY_MS = 100
@@ -63,7 +65,7 @@ def imbalance(view: View) -> Iterator[Cause]:
             yield _tiny_tasks(view, ran, max(spared, round(ran.wall_ms - useful)), mean)
         elif ratio is not None and ratio >= SKEWED and (wall := _uneven_ms(view, ran, usable, spared, ratio)) > 0:
             yield _skew(view, ran, usable, wall, ratio)
-        elif ratio is not None and spared > 0 and _is_coalesced(view, ran, usable, ratio):
+        elif ratio is not None and spared > 0 and _is_uneven(view, ran, usable, ratio):
             yield _skew(view, ran, usable, spared, ratio)
         elif ran.tasks < usable:
             yield _few_tasks(view, ran, spared, usable)
@@ -107,7 +109,7 @@ def _of_straggler(view: View, ran: Ran, found: Straggler) -> _Reason:
         nodes = (*(i for i in ran.nodes if _is_keyed(view, i) and i != its.node_id), its.node_id)
         evidence = {"read_ratio": round(its.ratio, 1)}
         return _Reason("data_skew", nodes, f"; it has read {share}", _skew_advice(view, nodes), evidence)
-    advice = "Look at the most frequent values of its key (joinsight keys): some have many rows on both sides."
+    advice = _output_advice(view, its.node_id)
     text = f"; it has made {share} of {names.operator(view, its.node_id)}"
     return _Reason("output_skew", (its.node_id,), text, advice, {"made_ratio": round(its.ratio, 1)})
 
@@ -135,11 +137,16 @@ def _uneven_ms(view: View, ran: Ran, usable: int, spared: int, ratio: float) -> 
     return min(wall, ran.wall_ms)
 
 
-def _is_coalesced(view: View, ran: Ran, usable: int, ratio: float) -> bool:
-    """Whether one task has so much that AQE merged what the others have, and few are left."""
-    least, least_read = _COALESCED
-    read = _read_ratio(view, ran) if 1 < ran.tasks <= 2 * usable and ratio >= least else None
-    return read is not None and read[0] >= least_read
+def _is_uneven(view: View, ran: Ran, usable: int, ratio: float) -> bool:
+    """Whether rows tell why its longest task took longer, and that costs more than that tasks are few.
+
+    Where one has many times the rows, tasks are few because AQE merged what the others have.
+    """
+    evidence = _reason(view, ran, ratio).evidence if ratio >= _UNEVEN else {}
+    more_rows = max((evidence[name] for name in evidence.keys() & _ROWS_TELL), default=0.0)
+    mean = ran.run_ms / ran.tasks
+    costs_more = ran.number("run_time_ms_max") - mean >= mean - ran.run_ms / usable
+    return more_rows >= _MANY_TIMES or (more_rows > 0 and costs_more)
 
 
 def _tiny_tasks(view: View, ran: Ran, wall_ms: int, mean: float) -> Cause:
@@ -271,7 +278,7 @@ def _skew(view: View, ran: Ran, usable: int, spared: int, ratio: float) -> Cause
         reason.next,
         {"tasks": ran.tasks, "run_time_ms_max": longest, "ratio": round(ratio, 1), **reason.evidence},
         ran.stage_id,
-        seen_ms if reason.evidence.keys() & {"read_ratio", "made_ratio"} else 0,
+        seen_ms if reason.evidence.keys() & _ROWS_TELL else 0,
     )
 
 
@@ -285,9 +292,8 @@ def _reason(view: View, ran: Ran, ratio: float) -> _Reason:
     made = _made_ratio(view, ran)
     if made is not None:
         node_id, its, text = made
-        advice = "Look at the most frequent values of its key (joinsight keys): some have many rows on both sides."
-        evidence = {"made_ratio": round(its, 1)}
-        return _Reason("output_skew", (node_id,), f": {text}, although all read about as much", advice, evidence)
+        text, evidence = f": {text}, although all read about as much", {"made_ratio": round(its, 1)}
+        return _Reason("output_skew", (node_id,), text, _output_advice(view, node_id), evidence)
     cpu = ran.ratio(ran.number("cpu_time_ms_max"), ran.cpu_ms)
     if cpu is not None and cpu >= 0.5 * ratio:
         text = f": its rows took {times(cpu)} as much CPU, although all read about as much"
@@ -383,19 +389,28 @@ def ratio_of(view: View, ran: Ran, node: Node, name: str) -> float | None:
 
 
 def _made_ratio(view: View, ran: Ran) -> tuple[int, float, str] | None:
-    """The operator of which one task made most of the rows, the most uneven one."""
+    """The operator of which one task made most of the rows; of several, the one where it made most."""
     found = []
     for node_id in ran.nodes:
         node = view.plan.nodes[node_id]
         ratio = ratio_of(view, ran, node, OUTPUT_ROWS)
         if ratio is not None and ratio >= SKEWED and (view.plan.total(node, OUTPUT_ROWS) or 0) >= 1_000:
-            found.append((operators.of(node.name).kind == "join", ratio, node_id))
+            found.append((view.plan.metrics(node)[OUTPUT_ROWS].max or 0, node_id, ratio))
     if not found:
         return None
-    _, ratio, node_id = max(found)
+    _, node_id, ratio = max(found)
     measured = view.plan.metrics(view.plan.nodes[node_id])[OUTPUT_ROWS]
     share = percent(measured.max or 0, measured.sum or 0)
     return node_id, ratio, f"it made {share} of the {rows_text(measured.sum or 0)} of {names.operator(view, node_id)}"
+
+
+def _output_advice(view: View, node_id: int) -> str:
+    if operators.of(view.plan.nodes[node_id].name).kind == "join":
+        return "Look at the most frequent values of its key (joinsight keys): some have many rows on both sides."
+    return (
+        "Look at the rows of that task: some have far larger arrays or texts, or far more of them pass a filter;"
+        " repartition before what is expensive."
+    )
 
 
 def _skew_advice(view: View, nodes: tuple[int, ...]) -> str:
