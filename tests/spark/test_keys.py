@@ -127,6 +127,7 @@ def test_the_hottest_keys_are_named_in_all_versions(version: str, spark_run: Spa
     assert "at most these rows" in said["condition"]["notes"][0] and said["condition"]["output"][0]["share"] is None
     filtered = said["below a filter"]["keys"][0]
     assert filtered["key"] == {"k": "7"} and abs(filtered["rows"] - 120_000) < 3000, "not of the rows before the filter"
+    assert 300_000 < said["calls"] < 400_000, "of the query and a sixth of it: its function runs on the sample"
     assert said["not in"]["keys"][0]["rows"] == said["in"]["keys"][0]["rows"] == 804
     assert said["nested"]["keys"][0]["rows"] in (801, 804), "either of the two joins"
     if version >= "4":

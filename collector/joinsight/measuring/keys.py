@@ -362,7 +362,7 @@ def _notes(
     sampled = [side.name for side in sides if side.name in counts.sampled]
     if sampled:
         of = "" if sampled == ["input"] else f" of the {' and the '.join(sampled)} side"
-        yield f"Rows and shares{of} are estimated from a sample of {SAMPLE:,} rows; shares by 0.2 points at most."
+        yield f"Rows and shares{of} are estimated from a sample of {SAMPLE:,} rows; shares by 0.3 points at most."
     if any(side.python for side in sides):
         yield (
             "Python functions make these rows, and ran again for this answer. To ask more than once, cache or"

@@ -32,6 +32,11 @@ _KEYS = {
 _NORMALIZED = ("CollationKey", "MapSort", "KnownFloatingPointNormalized", "NormalizeNaNAndZero", "SortOrder")
 """What Spark puts around keys so that equal values have equal bytes, which grouping does itself, or to sort by them."""
 _PYTHON = ("Python", "Pandas", "Arrow")
+_PYTHON_BY_ROW = ("BatchEvalPython", "ArrowEvalPython")
+_BY_ROW = ("Project", "Filter", *_PYTHON_BY_ROW)
+"""Operators that take each row by itself."""
+_IN_PLACE = (*_BY_ROW, "Union", "Generate")
+"""Operators with inputs that need no shuffle of them."""
 
 
 def is_deterministic(plan: Any) -> bool:
@@ -67,6 +72,11 @@ class Side:
         return any(any(word in class_name(node) for word in _PYTHON) for node in nodes(self.plan))
 
     @property
+    def shuffles(self) -> bool:
+        """Whether making its rows may shuffle, or broadcast, others."""
+        return any(class_name(node) not in _IN_PLACE and node.children().nonEmpty() for node in nodes(self.plan))
+
+    @property
     def is_deterministic(self) -> bool:
         """Whether reading its rows again gives the same ones."""
         return is_deterministic(self.plan)
@@ -92,6 +102,28 @@ def dataset(session: Any, plan: Any) -> Any:
     """The JVM's Dataset of a plan in a Python session."""
     package = session._jvm.org.apache.spark.sql
     return (package.Dataset if session.version < "4" else package.classic.Dataset).ofRows(session._jsparkSession, plan)
+
+
+def sampled(session: Any, plan: Any, part: float, seed: int) -> Any:
+    """A plan with a random part of its rows, chosen below its Python functions: they make no others."""
+    from pyspark.sql import DataFrame
+
+    above: list[Any] = []
+    is_above = 0
+    rows = plan
+    while class_name(rows) in _BY_ROW:
+        above.append(rows)
+        if class_name(rows) in _PYTHON_BY_ROW:
+            is_above = len(above)
+        rows = rows.child()
+    above = above[:is_above]
+    rows = above[-1].child() if above else plan
+    rows.setAnalyzed()
+    changed = DataFrame(dataset(session, rows), session).sample(part, seed=seed)._jdf.queryExecution().analyzed()
+    for node in reversed(above):
+        changed = node.withNewChildren(scala_list(session._jvm, [changed]))
+    changed.setAnalyzed()
+    return changed
 
 
 def scala_list(jvm: Any, each: Iterable[Any]) -> Any:
