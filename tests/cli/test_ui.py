@@ -54,13 +54,13 @@ def ui(environment: dict[str, str], *arguments: str) -> Iterator[str]:
         assert process.stdout is not None and process.stderr is not None
         line = process.stdout.readline()
         try:
-            found = re.fullmatch(r"(http://127.0.0.1:\d+/) \(until Ctrl-C\)\n", line)
+            found = re.fullmatch(r"(http://127.0.0.1:\d+/)\n", line)
             assert found, line + process.stderr.read()
             yield found[1]
         finally:
             process.send_signal(signal.SIGINT)
         assert process.wait() == 0
-        assert process.stderr.read() == ""
+        assert process.stderr.read() == "Serving until Ctrl-C.\n"
 
 
 def test_the_pages_of_a_database_are_served(data: Path, browser: tuple[dict[str, str], Path]) -> None:
@@ -91,8 +91,10 @@ def test_other_users_of_the_machine_are_refused(data: Path, browser: tuple[dict[
 
 
 def test_without_a_display_the_address_is_printed(data: Path, browser: tuple[dict[str, str], Path]) -> None:
-    """No browser of the terminal is opened."""
+    """No browser of the terminal is opened, nor any with --no-browser."""
     environment, opened = browser
+    with ui(environment, "--data", str(data), "--no-browser") as url:
+        assert httpx.get(url).status_code == 200
     for name in ("BROWSER", "DISPLAY", "WAYLAND_DISPLAY"):
         environment.pop(name, None)
     with ui(environment, "--data", str(data)) as url:

@@ -13,7 +13,7 @@ from urllib.parse import urlencode
 import click
 
 from joinsight.base.errors import ConfigurationError, JoinsightError
-from joinsight.cli.options import command, database_options
+from joinsight.cli.options import command, database_options, no_browser_option
 
 if TYPE_CHECKING:
     from sqlalchemy import Engine
@@ -27,7 +27,7 @@ _PROBLEMS = 5
 
 @command("open")
 @click.argument("log")
-@click.option("--no-browser", is_flag=True, help="Print the address, on the first line, and open no browser.")
+@no_browser_option
 @click.option(
     "--port", default=0, metavar="PORT", type=click.IntRange(0, 65535), help="0: any free port.  [default: 0]"
 )
@@ -43,7 +43,7 @@ def open(log: str, no_browser: bool, port: int, database_url: str | None, data: 
     from joinsight.backfill.fetch import fetch, is_url, shown
     from joinsight.backfill.jvm import find_java, spark_jars
     from joinsight.backfill.listing import LOCAL, check_local
-    from joinsight.cli.ui import open_browser, serve_pages
+    from joinsight.cli.ui import SERVING, serve_pages, show
     from joinsight.store.temporary import temporary_folder
 
     _check(log)
@@ -61,14 +61,7 @@ def open(log: str, no_browser: bool, port: int, database_url: str | None, data: 
             report = _read(engine, path, reader)
         _print_problems(report)
         page = _page(report)
-
-        def show(url: str) -> None:
-            click.echo(f"{url}{page}")
-            click.echo("Serving until Ctrl-C.", err=True)
-            if not no_browser:
-                open_browser(f"{url}{page}")
-
-        serve_pages(engine, port, show)
+        serve_pages(engine, port, lambda url: show(f"{url}{page}", SERVING, no_browser=no_browser))
 
 
 def _check(log: str) -> None:

@@ -152,6 +152,12 @@ def core_hour_price_option(help: str) -> Callable[[Command], Command]:
     return click.option("--core-hour-price", metavar="PRICE", type=click.FloatRange(0, 1_000_000), help=help)
 
 
+def no_browser_option(command: Command) -> Command:
+    """``--no-browser``."""
+    help = "Print the address, on the first line, and open no browser."
+    return click.option("--no-browser", is_flag=True, help=help)(command)
+
+
 def json_lines_option(command: Command) -> Command:
     """``--json`` of a list."""
     return click.option(

@@ -14,13 +14,14 @@ import click
 import httpx
 
 from joinsight.base.errors import JoinsightError
-from joinsight.cli.options import command, core_hour_price_option, database_options
+from joinsight.cli.options import command, core_hour_price_option, database_options, no_browser_option
 from joinsight.driver.attach import DEFAULT_URL
 
 if TYPE_CHECKING:
     from sqlalchemy import Engine
 
 _ANSWER_SECONDS = 5.0
+SERVING = "Serving until Ctrl-C."
 
 
 @command()
@@ -33,8 +34,16 @@ _ANSWER_SECONDS = 5.0
     type=click.IntRange(0, 65535),
     help="Serve on this port; 0: any free port.  [default: 0]",
 )
+@no_browser_option
 @core_hour_price_option("Show on the page of jobs what they cost at this price of a core for an hour.")
-def ui(database_url: str | None, data: Path | None, url: str | None, port: int, core_hour_price: float | None) -> None:
+def ui(
+    database_url: str | None,
+    data: Path | None,
+    url: str | None,
+    port: int,
+    no_browser: bool,
+    core_hour_price: float | None,
+) -> None:
     """Open the pages in a browser.
 
     Opens the pages of the collector at --url. Without a collector, or with --data or --database-url, it serves the
@@ -44,7 +53,7 @@ def ui(database_url: str | None, data: Path | None, url: str | None, port: int, 
     if not database_url and data is None:
         problem = _problem(url or DEFAULT_URL)
         if problem is None:
-            _open(url or DEFAULT_URL)
+            show(f"{(url or DEFAULT_URL).rstrip('/')}/", no_browser=no_browser)
             return
         if url is not None:
             raise JoinsightError(
@@ -54,7 +63,7 @@ def ui(database_url: str | None, data: Path | None, url: str | None, port: int, 
 
     with open_database(database_url, data) as engine:
         check_schema(engine)
-        serve_pages(engine, port, lambda url: _open(url, " (until Ctrl-C)"), core_hour_price)
+        serve_pages(engine, port, lambda url: show(url, SERVING, no_browser=no_browser), core_hour_price)
 
 
 def serve_pages(
@@ -84,14 +93,12 @@ def _problem(url: str) -> str | None:
     return None if (answer.status_code, answer.text) == (200, "ok\n") else f"status {answer.status_code}"
 
 
-def _open(url: str, until: str = "") -> None:
-    """Print the address of the home page, and open it."""
-    address = f"{url.rstrip('/')}/"
-    click.echo(f"{address}{until}")
-    open_browser(address)
-
-
-def open_browser(address: str) -> None:
-    """Open the address if there is a graphical browser: one for terminals would take this one."""
+def show(address: str, *notes: str, no_browser: bool) -> None:
+    """Print the address, and open it if there is a graphical browser: one for terminals would take this one."""
+    click.echo(address)
+    for note in notes:
+        click.echo(note, err=True)
+    if no_browser:
+        return
     if sys.platform == "darwin" or any(os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")):
         webbrowser.open(address)
