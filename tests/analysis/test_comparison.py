@@ -10,22 +10,22 @@ import pytest
 from tests.comparable import NUMBERS, PLAN
 from tests.documents import planned, stored_rows
 
-from joinsight.analysis.comparison import Measure, MeasureChange, Run, compare
+from joinsight.analysis.comparison import ComparedExecution, Measure, MeasureChange, compare
 from joinsight.contract.document import Execution
 
 CORPUS = Path(__file__).parents[1] / "corpus"
 
 
-def run(drawing: str = PLAN, **changes: Any) -> Run:
+def run(drawing: str = PLAN, **changes: Any) -> ComparedExecution:
     """An execution of the plan with some numbers changed."""
     numbers = {name: changes.pop(name, value) for name, value in NUMBERS.items()}
     return run_of(planned(drawing.format(**numbers), **changes))
 
 
-def run_of(e: Execution) -> Run:
+def run_of(e: Execution) -> ComparedExecution:
     """The rows of a document as the store gives them back."""
     rows = stored_rows(e)
-    return Run(
+    return ComparedExecution(
         rows["execution"][0],
         {"configuration": {"spark.a": "1"}, "spark_version": "4.3.0"},
         rows["joins"],
@@ -35,7 +35,7 @@ def run_of(e: Execution) -> Run:
     )
 
 
-def changed(a: Run, b: Run) -> dict[str, list[tuple[str, Any, Any]]]:
+def changed(a: ComparedExecution, b: ComparedExecution) -> dict[str, list[tuple[str, Any, Any]]]:
     """What changed more than a little, by table, in its order."""
     comparison = compare(a, b)
     found = {

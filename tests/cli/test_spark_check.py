@@ -15,7 +15,7 @@ from joinsight.cli import cli, spark_check
 from joinsight.cli.collector import open_collector
 from joinsight.demo.runner import collector
 from joinsight.driver.attach import LISTENER, PLUGIN, listener_jar
-from joinsight.driver.probe import Facts
+from joinsight.driver.probe import ProbeResult
 from joinsight.store.database import connect
 
 TOKEN = "a-token"
@@ -162,7 +162,7 @@ def test_what_is_not_stored(engine: Engine, tmp_path: Path, monkeypatch: pytest.
 
 def test_a_jar_of_another_version_needs_attention() -> None:
     """It must be that of this Joinsight."""
-    check = spark_check._jar(Facts(jar="/x/listener.jar", jar_version="0.0.9"))
+    check = spark_check._jar(ProbeResult(jar="/x/listener.jar", jar_version="0.0.9"))
     assert check.found == "/x/listener.jar, version 0.0.9"
     assert "use the jar of the same version" in str(check.remedy)
 

@@ -27,7 +27,7 @@ from joinsight.contract.decode import MAX_DOCUMENT_BYTES, decode_document
 from joinsight.contract.document import Job, Nested
 from joinsight.gate.accepted import Accepted, read_accepted, write_accepted
 from joinsight.gate.pairs import Pair, pairs
-from joinsight.gate.report import Verdict, junit_xml, markdown
+from joinsight.gate.report import PairResult, junit_xml, markdown
 from joinsight.gate.runs import QueryRun, read_database, read_file
 from joinsight.store.database import connect
 from joinsight.store.writer import Writer
@@ -144,7 +144,7 @@ def test_growth_within_the_scatter_of_earlier_runs_is_inconclusive(runs: list[Qu
         "It shuffled 16.0 MiB. 2 runs of BASE shuffled between 10.0 MiB and 14.0 MiB:"
         " too much scatter to say that it grew."
     )
-    verdict = Verdict(grown(16 << 20), [], doubts=[doubt])
+    verdict = PairResult(grown(16 << 20), [], doubts=[doubt])
     assert markdown([verdict]).startswith("# Inconclusive: 1 query cannot be compared\n")
     assert b"<skipped message=" in junit_xml([verdict])
 
@@ -201,7 +201,7 @@ def test_texts_of_queries_are_no_markup(runs: list[QueryRun]) -> None:
     evil = replace(runs[0], job=HOSTILE, section=replace(runs[0].section, title=HOSTILE, lines=lines))
     failed = replace(evil, error=HOSTILE)
     changed = Pair(replace(runs[0], job=HOSTILE), evil)
-    verdicts = [Verdict(pair, pair.changes(GROWTH)) for pair in (changed, Pair(runs[0], failed), Pair(None, failed))]
+    verdicts = [PairResult(pair, pair.changes(GROWTH)) for pair in (changed, Pair(runs[0], failed), Pair(None, failed))]
     assert all(verdict.changes for verdict in verdicts[:2])
     text = markdown(verdicts)
     html = MarkdownIt("commonmark").enable("table").render(text)

@@ -12,8 +12,8 @@ from tests.growth import steps
 from tests.plan.test_identity import FINAL, REPORT, graph
 
 from joinsight.contract.document import Execution
-from joinsight.gate.explained import facts, joins_of
-from joinsight.gate.simplified import Operator, from_lines, simplified, to_lines
+from joinsight.gate.explained import contents, joins_of
+from joinsight.gate.simplified import PlanLine, from_lines, simplified, to_lines
 from joinsight.plan.graph import build
 
 TEXT = """\
@@ -112,7 +112,7 @@ def test_a_broadcast_join_by_aqe_has_no_side() -> None:
     )
     assert lines(left) != lines(right), "without AQE the side is a plan of its own"
     [join] = joins_of(from_lines(found[0]))
-    assert (join.strategy, join.side, facts(from_lines(found[0])).broadcasts) == ("BroadcastHashJoin", None, 1)
+    assert (join.strategy, join.side, contents(from_lines(found[0])).broadcasts) == ("BroadcastHashJoin", None, 1)
 
 
 def test_an_exchange_that_is_read_twice() -> None:
@@ -137,12 +137,12 @@ labels = st.text(st.characters(exclude_categories=["Cs", "Cc", "Zl", "Zp"]), min
     lambda text: text.strip() == text and text[0] not in "│├└"
 )
 trees = st.recursive(
-    st.builds(Operator, labels), lambda inputs: st.builds(Operator, labels, st.lists(inputs, max_size=4)), max_leaves=20
+    st.builds(PlanLine, labels), lambda inputs: st.builds(PlanLine, labels, st.lists(inputs, max_size=4)), max_leaves=20
 )
 
 
 @given(tree=trees)
-def test_a_text_is_read_back(tree: Operator) -> None:
+def test_a_text_is_read_back(tree: PlanLine) -> None:
     """Whatever the plan and its names."""
     assert from_lines(to_lines([tree])) == [tree]
 

@@ -8,7 +8,7 @@ from datetime import datetime, timezone
 from msgspec import structs
 from tests.findings.recorded import UNLIMITED, recordings
 
-from joinsight.analysis.comparison import Run
+from joinsight.analysis.comparison import ComparedExecution
 from joinsight.analysis.rows import execution_rows
 from joinsight.analysis.stored import StoredPlan, stored_plan
 from joinsight.contract.document import Execution
@@ -17,7 +17,7 @@ from joinsight.findings.causes import SKEWED_SHUFFLE
 from joinsight.tables import EXECUTION_KEY, FindingRow, as_columns
 
 
-def skewed() -> tuple[StoredPlan, Run]:
+def skewed() -> tuple[StoredPlan, ComparedExecution]:
     """The recording of that name, with the finding that it would have if it had taken longer."""
     plan, run = stored(recordings()["skewed"])
     key = {name: plan.execution[name] for name in EXECUTION_KEY}
@@ -37,7 +37,7 @@ def skewed() -> tuple[StoredPlan, Run]:
     return plan, run
 
 
-def stored(execution: Execution, thresholds: Thresholds | None = None) -> tuple[StoredPlan, Run]:
+def stored(execution: Execution, thresholds: Thresholds | None = None) -> tuple[StoredPlan, ComparedExecution]:
     """The execution in the form of `read_plan` and `read_run`."""
     made = execution_rows(execution)
     made = replace(made, execution=structs.replace(made.execution, updated_at=datetime.now(timezone.utc)))
@@ -47,4 +47,4 @@ def stored(execution: Execution, thresholds: Thresholds | None = None) -> tuple[
     joins, shuffles, broadcasts, stages = (
         [as_columns(row) for row in rows] for rows in (made.joins, made.shuffle, made.broadcast, made.stage)
     )
-    return plan, Run(plan.execution, {}, joins, shuffles, broadcasts, stages)
+    return plan, ComparedExecution(plan.execution, {}, joins, shuffles, broadcasts, stages)

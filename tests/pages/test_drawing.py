@@ -19,7 +19,7 @@ from joinsight.pages.drawing import Drawing, draw
 from joinsight.pages.execution import drawing_file
 from joinsight.pages.plan_map import MAP_WIDTH, plan_map
 from joinsight.pages.svg_file import file_name
-from joinsight.pages.view import View
+from joinsight.pages.view import ViewOptions
 
 
 def drawing_of(execution: Execution) -> Drawing:
@@ -191,7 +191,7 @@ CHAIN = """
 """
 
 
-def folded(view: View, drawing: str = CHAIN) -> list[str]:
+def folded(view: ViewOptions, drawing: str = CHAIN) -> list[str]:
     """The names of the boxes in a view."""
     plan, _ = stored(planned(drawing))
     return [box.name for box in draw(plan, plan.versions[-1], view).boxes]
@@ -200,7 +200,7 @@ def folded(view: View, drawing: str = CHAIN) -> list[str]:
 def test_chains_are_one_line() -> None:
     """Two or more operators in a row that say little are one line; the edges keep the rows above and below it."""
     plan, _ = stored(planned(CHAIN))
-    drawing = draw(plan, plan.versions[-1], View())
+    drawing = draw(plan, plan.versions[-1], ViewOptions())
     [chain] = [box for box in drawing.boxes if box.folded]
     assert (chain.id, chain.name, chain.figures) == ("n2", "Project · Filter · ColumnarToRow", "3")
     assert "Project (2)\nFilter (3)\nColumnarToRow (4)" in chain.title
@@ -210,22 +210,31 @@ def test_chains_are_one_line() -> None:
 
 @pytest.mark.parametrize(
     "view",
-    [View(opens_all=True), View(opened=frozenset({2})), View(node=3), View(search="ISNOTNULL(a)"), View(search="3")],
+    [
+        ViewOptions(opens_all=True),
+        ViewOptions(opened=frozenset({2})),
+        ViewOptions(node=3),
+        ViewOptions(search="ISNOTNULL(a)"),
+        ViewOptions(search="3"),
+    ],
 )
-def test_chains_open_together_or_one_by_one(view: View) -> None:
+def test_chains_open_together_or_one_by_one(view: ViewOptions) -> None:
     """All chains open at once, one by its topmost operator, and those with an operator that is selected or found."""
     assert "Filter" in folded(view)
 
 
 def test_what_costs_is_not_folded() -> None:
     """An operator with a share of the time, a finding or several inputs is never folded, nor is a chain of one."""
-    assert folded(View(), "Filter | a\n  Project | b\n    Scan") == ["Filter · Project", "Scan"]
+    assert folded(ViewOptions(), "Filter | a\n  Project | b\n    Scan") == ["Filter · Project", "Scan"]
     assert (
-        folded(View(), "Filter | a\n  Union\n    Project | b\n      Scan\n    Scan | 2").count("Filter · Project") == 0
+        folded(ViewOptions(), "Filter | a\n  Union\n    Project | b\n      Scan\n    Scan | 2").count(
+            "Filter · Project"
+        )
+        == 0
     )
     plan, _ = stored(planned("Filter | a\n  Project | b\n    Scan"))
     plan.findings.append({"node_id": 1, "severity": "info", "finding": "x", "title": "x"})
-    assert not any(box.folded for box in draw(plan, plan.versions[-1], View()).boxes)
+    assert not any(box.folded for box in draw(plan, plan.versions[-1], ViewOptions()).boxes)
 
 
 def test_a_chain_ends_with_its_codegen_stage() -> None:
@@ -243,7 +252,7 @@ def test_a_chain_ends_with_its_codegen_stage() -> None:
                             Scan parquet db.sales
         """)
     )
-    drawing = draw(plan, plan.versions[-1], View())
+    drawing = draw(plan, plan.versions[-1], ViewOptions())
     assert [box.name for box in drawing.boxes if box.folded] == ["Project · Filter"] * 2
     assert [len(frame.boxes) for frame in drawing.frames] == [1, 1]
 
@@ -255,12 +264,12 @@ def test_folding_loses_nothing(name: str) -> None:
     """
     plan, _ = stored(recordings()[name])
     for version in plan.versions:
-        whole, drawing = draw(plan, version), draw(plan, version, View())
+        whole, drawing = draw(plan, version), draw(plan, version, ViewOptions())
         operators = [node.id for box in drawing.boxes if not box.reuses for node in box.folded or [box.node]]
         if name == "cache-read":
             [scan] = [box for box in drawing.boxes if box.holds]
             assert scan.text.startswith("cached") and set(operators) < {box.node.id for box in whole.boxes}
-            opened = draw(plan, version, View(opened=frozenset({scan.node.id})))
+            opened = draw(plan, version, ViewOptions(opened=frozenset({scan.node.id})))
             assert drawing.operators == opened.operators == whole.operators
             continue
         assert sorted(operators) == sorted(box.node.id for box in whole.boxes if not box.reuses)
@@ -272,7 +281,7 @@ def test_a_search_marks_operators() -> None:
     """A search finds operators by name, text or number, whatever the case."""
     plan, _ = stored(planned(CHAIN))
     for text, ids in (("proj", [0, 2]), ("DB.Sales", [5]), ("1", [1]), ("hash", [1]), ("nothing", [])):
-        drawing = draw(plan, plan.versions[-1], View(search=text))
+        drawing = draw(plan, plan.versions[-1], ViewOptions(search=text))
         assert sorted(box.node.id for box in drawing.matches) == ids, text
 
 
@@ -311,5 +320,5 @@ def test_a_plan_can_be_too_large_to_draw(monkeypatch: pytest.MonkeyPatch) -> Non
     """The page of a plan with more operators than the limit says so, and shows all else."""
     monkeypatch.setattr(page, "MAX_DRAWN", 3)
     plan, run = stored(planned(CHAIN))
-    shown = page.execution_page(plan, run, View(node=1))
+    shown = page.execution_page(plan, run, ViewOptions(node=1))
     assert "This plan has 6 operators, too many to draw." in shown and 'id="operator"' in shown

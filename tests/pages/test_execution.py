@@ -31,7 +31,7 @@ from joinsight.pages.failure import failure
 from joinsight.pages.notebook import notebook
 from joinsight.pages.one_file import execution_file
 from joinsight.pages.panel import panels_of
-from joinsight.pages.view import FIT, View
+from joinsight.pages.view import FIT, ViewOptions
 from joinsight.present.findings import at_stake
 from joinsight.present.tree import skewed_nodes
 from joinsight.terminal.console import text_console
@@ -57,11 +57,13 @@ def shown(page: str) -> str:
 def every_page(execution: Execution) -> list[str]:
     """The pages of each plan version, with the metrics of each node in turn; each drawing is also a file."""
     plan, run = stored(execution, SMALL)
-    found = [execution_page(plan, run, View(zoom=FIT, search="a", stage=0))]
+    found = [execution_page(plan, run, ViewOptions(zoom=FIT, search="a", stage=0))]
     for version in plan.versions:
         number, nodes = version["version"], version["nodes"]
-        ElementTree.fromstring(drawing_file(plan, View(version=number)))
-        found.append(execution_page(plan, run, View(version=number, node=number % len(nodes) if nodes else None)))
+        ElementTree.fromstring(drawing_file(plan, ViewOptions(version=number)))
+        found.append(
+            execution_page(plan, run, ViewOptions(version=number, node=number % len(nodes) if nodes else None))
+        )
     return found
 
 
@@ -94,9 +96,9 @@ def test_a_node_shows_what_was_measured() -> None:
     assert by_name["records read"].spread == ["0", "17,630", "137,450", "137,450"]
     assert (by_name["number of partitions"].total, by_name["number of partitions"].spread) == ("16", [])  # the driver's
     assert "remote merged blocks fetched" in panel.zero
-    page = execution_page(plan, run, View(node=11))
+    page = execution_page(plan, run, ViewOptions(node=11))
     assert '<td class="num largest">496.5 KiB</td>' in page and "Measured as 0: remote merged blocks fetched, " in page
-    assert "Nothing was measured here." in execution_page(plan, run, View(version=0, node=0))
+    assert "Nothing was measured here." in execution_page(plan, run, ViewOptions(version=0, node=0))
 
 
 def test_the_page_says_what_became_of_it() -> None:
@@ -117,7 +119,7 @@ def test_what_it_waited_for(is_sampled: bool) -> None:
     samples = {"operator__SortMergeJoin": 30, "operator__Filter": 20, "other": 50} if is_sampled else {}
     drawing = MERGED.format(left="ENSURE_REQUIREMENTS", sorted="false")
     plan, run = stored(ended(drawing, ran(7, 200, 900, 1_000, **samples)))
-    page = execution_page(plan, run, View(node=1))
+    page = execution_page(plan, run, ViewOptions(node=1))
     text = shown(page)
     waits = text[text.index("Where the wall time went") :]
     assert "share of the wall time" in text
@@ -145,7 +147,7 @@ def test_only_the_final_plan_has_costs() -> None:
     early = msgspec.structs.replace(e.plans[0], at_ms=e.started_at_ms)
     plan, run = stored(msgspec.structs.replace(e, plans=[early, *e.plans]))
     for version, count in ((0, 0), (1, 1)):
-        text = shown(execution_page(plan, run, View(version=version, node=1)))
+        text = shown(execution_page(plan, run, ViewOptions(version=version, node=1)))
         assert text.count("With its sorts, shuffles, broadcasts") == count
         assert text.count("% wall") == count
         assert "Where the wall time went" in text
@@ -161,7 +163,7 @@ def test_nothing_is_final_while_it_runs() -> None:
     assert "Where the task time goes" in text and "Where the wall time went" not in text and "% wall" not in text
     assert "4 latest" in text and "final" not in text.replace("isFinalPlan=", "")
     assert 'data-refresh="10"' in page and '<meta http-equiv="refresh" content="10">' in page
-    stopped = execution_page(plan, run, View(refreshes=False))
+    stopped = execution_page(plan, run, ViewOptions(refreshes=False))
     assert "data-refresh=" not in stopped and "http-equiv" not in stopped
     early = execution_page(*stored(execution(state="running", plans=[])))
     assert "Spark has not reported a plan yet." in early and "No stage has started." in early
@@ -243,22 +245,22 @@ def test_an_error_is_whole_and_its_trace_apart() -> None:
 def test_parameters_are_checked(parameters: dict[str, str], remedy: str) -> None:
     """An invalid parameter is an error that says what is valid."""
     with pytest.raises(ConfigurationError, match=re.escape(remedy)):
-        View.of(parameters)
+        ViewOptions.of(parameters)
 
 
 def test_a_view_keeps_its_parameters() -> None:
     """The parameters of a view give the same view; those of the default view are none."""
-    view = View(version=2, node=3, stage=4, zoom=FIT, opened=frozenset({5, 6}), search="a b", refreshes=False)
-    assert View.of({name: str(value) for name, value in view.parameters().items()}) == view
-    assert View.of({"open": "all"}).parameters()["open"] == "all"
-    assert not any(value is not None for value in View.of({}).parameters().values())
+    view = ViewOptions(version=2, node=3, stage=4, zoom=FIT, opened=frozenset({5, 6}), search="a b", refreshes=False)
+    assert ViewOptions.of({name: str(value) for name, value in view.parameters().items()}) == view
+    assert ViewOptions.of({"open": "all"}).parameters()["open"] == "all"
+    assert not any(value is not None for value in ViewOptions.of({}).parameters().values())
 
 
 def test_aqe_is_told_in_words() -> None:
     """All decisions on the page of the final plan, those of a version above its plan."""
     plan, run = stored(recordings()["replanned-late"])
     assert "became BroadcastHashJoin" in execution_page(plan, run)
-    pages = [execution_page(plan, run, View(version=version["version"])) for version in plan.versions]
+    pages = [execution_page(plan, run, ViewOptions(version=version["version"])) for version in plan.versions]
     assert [page.count("became BroadcastHashJoin") for page in pages].count(2) == 1
 
 
@@ -300,11 +302,11 @@ def test_what_is_not_there_is_said() -> None:
     """An unknown version or node is an error, which lists the versions; without a plan the page says so."""
     plan, run = stored(planned("Scan"))
     with pytest.raises(NotFound, match="No plan version 3; the versions are 0 to 0"):
-        execution_page(plan, run, View(version=3))
+        execution_page(plan, run, ViewOptions(version=3))
     with pytest.raises(NotFound, match="Plan 0 has no node 3"):
-        execution_page(plan, run, View(node=3))
+        execution_page(plan, run, ViewOptions(node=3))
     empty, run = stored(execution(plans=[]))
-    assert "Spark gave no plan" in execution_page(empty, run, View(node=3))
+    assert "Spark gave no plan" in execution_page(empty, run, ViewOptions(node=3))
 
 
 def test_what_aqe_changed_is_linked() -> None:
@@ -314,7 +316,7 @@ def test_what_aqe_changed_is_linked() -> None:
     last = len(plan.versions) - 1
     found = [
         re.findall(
-            '/compare[^"]*a_version=(\\d+)&amp;b_version=(\\d+)', execution_page(plan, run, View(version=number))
+            '/compare[^"]*a_version=(\\d+)&amp;b_version=(\\d+)', execution_page(plan, run, ViewOptions(version=number))
         )
         for number in (0, 1, last)
     ]
@@ -351,7 +353,7 @@ def test_the_executions_that_a_command_started() -> None:
     inner.execution["execution_id"] = 5
     nested = [Nested(5, STARTED_AT_MS + 500, STARTED_AT_MS + 9_500)]
     plan, run = stored(planned("Execute MergeIntoCommand", nested=nested, ended_at_ms=STARTED_AT_MS + 10_000), SMALL)
-    page = execution_page(replace(plan, nested=[inner]), run, View())
+    page = execution_page(replace(plan, nested=[inner]), run, ViewOptions())
     text = shown(page)
     assert f"/executions/{inner.execution['application_id']}/5?" in page
     assert re.search(r"Executions that it started 5: skewed [\d.]+ m?s, 90 %", text), text

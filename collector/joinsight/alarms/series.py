@@ -52,7 +52,7 @@ class Point:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class LevelChange:
     """What an alarm says."""
 
     since_hour: int
@@ -109,7 +109,7 @@ class Series:
         self.ended_hours = [*self.ended_hours, point.hour][-OUTCOMES:]
         self.outcomes = [*self.outcomes, outcome][-OUTCOMES:]
 
-    def change(self, measure: str) -> Change | None:
+    def change(self, measure: str) -> LevelChange | None:
         """What changed, if it did by enough to tell anybody."""
         if measure != DURATION:
             return self._more_frequent(_CODES[measure])
@@ -119,9 +119,9 @@ class Series:
         before, after = median(self.durations_ms[:i]), median(self.durations_ms[i:])
         if after < LEAST_CHANGE * before or after < before + LEAST_MS:
             return None
-        return Change(self.hours[i], before, after, len(self.hours) - i)
+        return LevelChange(self.hours[i], before, after, len(self.hours) - i)
 
-    def _more_frequent(self, code: int) -> Change | None:
+    def _more_frequent(self, code: int) -> LevelChange | None:
         """Since when those predominate most."""
         balance, most, i = 0, 0, len(self.outcomes)
         for number in range(len(self.outcomes) - 1, -1, -1):
@@ -133,7 +133,7 @@ class Series:
         before, after = (
             sum(each == code for each in its) / max(1, len(its)) for its in (self.outcomes[:i], self.outcomes[i:])
         )
-        return Change(self.ended_hours[i], before, after, len(self.outcomes) - i)
+        return LevelChange(self.ended_hours[i], before, after, len(self.outcomes) - i)
 
     def has_recovered(self, measure: str, raised_hour: int, before: float, after: float) -> bool:
         """Whether the last points look more like before than after the change."""

@@ -14,7 +14,7 @@ from typing import Any
 from sqlalchemy import Connection, Engine, text
 
 from joinsight.alarms.detector import certain
-from joinsight.alarms.series import LEAST_WEEKS, Change, Point, Series
+from joinsight.alarms.series import LEAST_WEEKS, LevelChange, Point, Series
 from joinsight.tables import CANCELLED, DURATION, FAILED, Row
 
 HISTORY = timedelta(days=90)
@@ -235,7 +235,7 @@ def _raise_alarms(connection: Connection, until: datetime) -> int:
     return raised
 
 
-def _raise(connection: Connection, key: _Key, row: Row, measure: str, change: Change, weeks: float) -> None:
+def _raise(connection: Connection, key: _Key, row: Row, measure: str, change: LevelChange, weeks: float) -> None:
     values = dict(zip(_KEY, key, strict=True))
     before = after = None
     if measure == DURATION:
@@ -276,7 +276,7 @@ def _typical(
 
 
 def _kind(
-    row: Row, measure: str, change: Change, before: Mapping[str, Any] | None, after: Mapping[str, Any] | None
+    row: Row, measure: str, change: LevelChange, before: Mapping[str, Any] | None, after: Mapping[str, Any] | None
 ) -> str:
     if measure != DURATION:
         return "failing"

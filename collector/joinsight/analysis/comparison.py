@@ -100,7 +100,7 @@ _OPERATORS = ("joins", "shuffle", "broadcast")
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class ComparedExecution:
     """An execution with its rows, as the store has them."""
 
     execution: Row
@@ -179,8 +179,8 @@ class Pair:
 class Comparison:
     """The comparison of two executions; pairs with the largest changes first."""
 
-    a: Run
-    b: Run
+    a: ComparedExecution
+    b: ComparedExecution
     duration: Pair
     configuration: Mapping[str, tuple[str | None, str | None]]
     """Settings that differ, by key; None: the default."""
@@ -198,7 +198,7 @@ class Comparison:
         return _same(self.a.execution["plan_fingerprint"], self.b.execution["plan_fingerprint"])
 
 
-def compare(a: Run, b: Run) -> Comparison:
+def compare(a: ComparedExecution, b: ComparedExecution) -> Comparison:
     """Compare B with A, the earlier run."""
     pairs = {table: _match_by_key(table, getattr(a, table), getattr(b, table)) for table in _OPERATORS}
     pairs["stage"] = [_pair("stage", _stage_totals(a.stage), _stage_totals(b.stage))]

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import inf
+from typing import Any
 
 from joinsight.analysis.followed import not_followed
 from joinsight.analysis.replay import Recording
@@ -219,18 +220,21 @@ def is_nested(item: Item) -> bool:
 
 def stored_plan(rows: Rows) -> StoredPlan:
     """What `read_plan` reads, once these rows are stored."""
-    by_table = {table: [as_columns(row) for row in each] for table, each in rows.by_table().items()}
+
+    def columns(table: Iterable[Any]) -> list[Row]:
+        return [as_columns(row) for row in table]
+
     return StoredPlan(
-        by_table["execution"][0],
-        by_table["plan_version"],
-        by_table["aqe_decision"],
-        by_table["node_metric"],
-        by_table["finding"],  # the FindingsEngine has ranked them
-        by_table["segment"],
-        by_table["task_time"],
-        by_table["stage"],
-        by_table["shuffle"],
-        [{**row, **uses_of([row])} for row in by_table["cache"]],
+        as_columns(rows.execution),
+        columns(rows.plan_version),
+        columns(rows.aqe_decision),
+        columns(rows.node_metric),
+        columns(rows.finding),  # the FindingsEngine has ranked them
+        columns(rows.segment),
+        columns(rows.task_time),
+        columns(rows.stage),
+        columns(rows.shuffle),
+        [{**row, **uses_of([row])} for row in columns(rows.cache)],
     )
 
 

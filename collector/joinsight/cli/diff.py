@@ -10,7 +10,15 @@ import click
 from rich.console import Console
 from rich.text import Text
 
-from joinsight.analysis.comparison import MIN_CHANGE, MIN_RATIO, Comparison, MeasureChange, Pair, Run, compare
+from joinsight.analysis.comparison import (
+    MIN_CHANGE,
+    MIN_RATIO,
+    ComparedExecution,
+    Comparison,
+    MeasureChange,
+    Pair,
+    compare,
+)
 from joinsight.base.units import duration_text
 from joinsight.cli.options import command, database_options
 from joinsight.present.comparison import difference, value, verdicts
@@ -158,7 +166,7 @@ def _as_json(comparison: Comparison) -> dict[str, Any]:
     }
 
 
-def _run(run: Run) -> dict[str, Any]:
+def _run(run: ComparedExecution) -> dict[str, Any]:
     return {"execution": run.execution, "spark_version": run.application["spark_version"]}
 
 

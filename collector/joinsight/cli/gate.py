@@ -68,7 +68,7 @@ def _gate(
     from joinsight.contract.accepted_advice import read_file
     from joinsight.gate.accepted import is_accepted, read_accepted, write_accepted
     from joinsight.gate.pairs import pairs
-    from joinsight.gate.report import Verdict, are_inconclusive, junit_xml, markdown
+    from joinsight.gate.report import PairResult, are_inconclusive, junit_xml, markdown
 
     if accept and accepted is None:
         raise ConfigurationError("--accept", True, "no file is named", "Name one with --accepted FILE.")
@@ -83,7 +83,7 @@ def _gate(
     if accept and accepted:
         known = write_accepted(accepted, known, [pair for pair, changes in found if changes], growth)
     verdicts = [
-        Verdict(pair, changes, is_accepted(known, pair, growth), pair.doubts(growth)) for pair, changes in found
+        PairResult(pair, changes, is_accepted(known, pair, growth), pair.doubts(growth)) for pair, changes in found
     ]
     if junit:
         try:

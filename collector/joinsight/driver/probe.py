@@ -1,6 +1,6 @@
 """Asks the Spark of this machine about its listener, and runs a query that it should report.
 
-``python -m joinsight.driver.probe URL [--conf KEY=VALUE]...`` prints the `Facts` as JSON, in the last line of stdout;
+``python -m joinsight.driver.probe URL [--conf KEY=VALUE]...`` prints a `ProbeResult` as JSON in its last line;
 `joinsight doctor --spark` starts it. Spark starts as in any job: with SPARK_HOME, spark-defaults.conf and the
 environment of this process. If no setting attaches the listener, it is attached to the collector at URL.
 """
@@ -20,7 +20,7 @@ from joinsight.contract.document import DOCTORS_QUERY
 from joinsight.driver.attach import LISTENER, attach, call_with_context, listener_jar
 
 
-class Facts(msgspec.Struct):
+class ProbeResult(msgspec.Struct):
     """What was found. The settings are those of Spark, whatever attaches the listener."""
 
     error: str | None = None
@@ -69,19 +69,22 @@ def main() -> None:
     parser.add_argument("url")
     parser.add_argument("--conf", action="append", default=[])
     arguments = parser.parse_args()
-    facts = Facts(python=platform.python_version())
+    result = ProbeResult(python=platform.python_version())
     try:
-        _look(facts, arguments.url, [each.partition("=")[::2] for each in arguments.conf])
+        _look(result, arguments.url, [each.partition("=")[::2] for each in arguments.conf])
     except Exception as error:
-        facts.error = _reason(error)
-    print("\n" + msgspec.json.encode(facts).decode(), flush=True)
+        result.error = _reason(error)
+    print("\n" + msgspec.json.encode(result).decode(), flush=True)
 
 
-def _look(facts: Facts, url: str, conf: list[tuple[str, str]]) -> None:
+def _look(result: ProbeResult, url: str, conf: list[tuple[str, str]]) -> None:
     import pyspark
     from pyspark.sql import SparkSession
 
-    facts.pyspark, facts.home = pyspark.__version__, os.environ.get("SPARK_HOME") or str(Path(pyspark.__file__).parent)
+    result.pyspark, result.home = (
+        pyspark.__version__,
+        os.environ.get("SPARK_HOME") or str(Path(pyspark.__file__).parent),
+    )
     builder: Any = SparkSession.builder.appName(DOCTORS_QUERY)
     for key, value in conf:
         builder = builder.config(key, value)
@@ -90,32 +93,32 @@ def _look(facts: Facts, url: str, conf: list[tuple[str, str]]) -> None:
     if context is None:
         raise RuntimeError("this is a client of Spark Connect, which has no driver: run this where the server runs")
     java = context._jvm.java.lang.System.getProperty
-    facts.spark, facts.scala = context.version, context._jvm.scala.util.Properties.versionNumberString()
-    facts.java, facts.master, facts.application_id = java("java.version"), context.master, context.applicationId
+    result.spark, result.scala = context.version, context._jvm.scala.util.Properties.versionNumberString()
+    result.java, result.master, result.application_id = java("java.version"), context.master, context.applicationId
     spark_conf = context.getConf()
-    facts.settings = {key: spark_conf.get(key) for key in SETTINGS if spark_conf.contains(key)}
-    facts.jar, facts.jar_version = _jar(context._jvm)
-    facts.is_listening, facts.problem = _listener(context)
-    _attach_and_run(facts, session, facts.settings.get("spark.joinsight.url", url))
+    result.settings = {key: spark_conf.get(key) for key in SETTINGS if spark_conf.contains(key)}
+    result.jar, result.jar_version = _jar(context._jvm)
+    result.is_listening, result.problem = _listener(context)
+    _attach_and_run(result, session, result.settings.get("spark.joinsight.url", url))
     session.stop()
 
 
-def _attach_and_run(facts: Facts, session: Any, url: str) -> None:
+def _attach_and_run(result: ProbeResult, session: Any, url: str) -> None:
     context = session._sc
-    if not facts.is_listening:
+    if not result.is_listening:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             attach(type(session).builder, url)
-        facts.attach_problem = str(caught[0].message) if caught else None
-    facts.sampling = _sampling(context)
-    if not facts.attach_problem:
+        result.attach_problem = str(caught[0].message) if caught else None
+    result.sampling = _sampling(context)
+    if not result.attach_problem:
         settings = {"spark.joinsight.url": url}
-        facts.spool, facts.spool_problem = call_with_context(
+        result.spool, result.spool_problem = call_with_context(
             context, listener_jar(), "io.joinsight.delivery.SpoolCheck", "run", settings
         )
     context.setJobDescription(DOCTORS_QUERY)
     session.range(1000).selectExpr("id % 10 AS key").groupBy("key").count().collect()
-    facts.ran = True
+    result.ran = True
 
 
 def _jar(jvm: Any) -> tuple[str | None, str | None]:

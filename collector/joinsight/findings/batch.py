@@ -12,7 +12,7 @@ STATE_BYTES = "memory used by state"
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
+class CompletedBatch:
     """A micro-batch that succeeded, as far as it is compared with others; times in milliseconds."""
 
     started_at: datetime

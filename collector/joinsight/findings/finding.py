@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Protocol
 from joinsight.analysis.rows import Rows
 from joinsight.analysis.stored import stored_plan
 from joinsight.contract.incomplete import APPROXIMATED
-from joinsight.findings.batch import Batch
+from joinsight.findings.batch import CompletedBatch
 from joinsight.findings.thresholds import Thresholds
 from joinsight.plan.metrics import PlanMetrics
 from joinsight.tables import (
@@ -82,7 +82,7 @@ class History(Protocol):
     def broadcast_rows(self, operator_key: str, run: ExecutionRow) -> Sequence[int]:
         """Rows of a broadcast in the latest runs of the same job and origin before `run`."""
 
-    def batches(self, run: ExecutionRow) -> Sequence[Batch]:
+    def batches(self, run: ExecutionRow) -> Sequence[CompletedBatch]:
         """The latest micro-batches before `run` in the same run of its streaming query, with the same shape."""
 
     def runs(self, run: ExecutionRow) -> Sequence[Row]:
@@ -98,7 +98,7 @@ class NoHistory:
         """None are known."""
         return ()
 
-    def batches(self, run: ExecutionRow) -> Sequence[Batch]:
+    def batches(self, run: ExecutionRow) -> Sequence[CompletedBatch]:
         """None are known."""
         return ()
 
@@ -180,7 +180,7 @@ class PlanContext:
         return [*found.values(), *places]
 
     @cached_property
-    def batches(self) -> Sequence[Batch]:
+    def batches(self) -> Sequence[CompletedBatch]:
         """The micro-batches of its streaming query before it, the latest first."""
         return self.history.batches(self.execution)
 

@@ -30,7 +30,7 @@ _SPLITTABLE = {
 
 
 @dataclass(frozen=True, slots=True)
-class Spread:
+class ReadSkew:
     """What the largest and the median task of a stage read, in rows or bytes."""
 
     unit: str
@@ -55,7 +55,7 @@ class Skew:
     shuffle: ShuffleRow
     shuffles: int
     """How many shuffles the stage reads."""
-    spread: Spread
+    spread: ReadSkew
 
 
 def skews(context: PlanContext) -> Iterable[Skew]:
@@ -87,10 +87,10 @@ def _most_read(row: ShuffleRow) -> int:
     return row.rows_read_max or row.rows_read or 0
 
 
-def _worst(context: PlanContext, stage: StageRow) -> Spread | None:
+def _worst(context: PlanContext, stage: StageRow) -> ReadSkew | None:
     """The more skewed of rows and bytes, if it is skewed enough."""
     found = [
-        Spread(unit, spread.max, spread.median)
+        ReadSkew(unit, spread.max, spread.median)
         for unit, spread in (("rows", stage.shuffle_read_rows), ("bytes", stage.shuffle_read_bytes))
         if spread is not None
     ]

@@ -11,7 +11,7 @@ from itertools import pairwise
 from statistics import median
 
 from joinsight.base.units import bytes_text, duration_text, first_up, times
-from joinsight.findings.batch import STATE_BYTES, STATE_ROWS, Batch
+from joinsight.findings.batch import STATE_BYTES, STATE_ROWS, CompletedBatch
 from joinsight.findings.finding import Finding, Heuristic, PlanContext, Waited
 from joinsight.findings.phrases import join as named
 from joinsight.findings.phrases import rows as rows_text
@@ -37,7 +37,7 @@ _MUCH_LONGER = 1.5
 """The median of the later micro-batches to that of the earlier ones."""
 
 
-def _batches(context: PlanContext) -> Sequence[Batch]:
+def _batches(context: PlanContext) -> Sequence[CompletedBatch]:
     """Those before it, the latest first; empty if it is not compared, or too few are known."""
     e = context.execution
     if e.streaming_batch_id is None or e.streaming_batch_id % EVERY != EVERY - 1 or e.is_outer or not e.query_shape:
@@ -91,7 +91,7 @@ def static_side(context: PlanContext) -> Iterator[Finding]:
             )
 
 
-def _is_static(context: PlanContext, join: JoinRow, side: str, batches: Sequence[Batch]) -> bool:
+def _is_static(context: PlanContext, join: JoinRow, side: str, batches: Sequence[CompletedBatch]) -> bool:
     """By the scans beneath. Files of a stream look like others, but the rows of a static side stay the same, and a
     micro-batch reads files, not folders."""
     plan = context.plan
@@ -217,15 +217,17 @@ def _interval(in_time: Sequence[float]) -> int | None:
     return round(least) if is_regular else None
 
 
-def _duration(batch: Batch) -> int:
+def _duration(batch: CompletedBatch) -> int:
     return batch.duration_ms
 
 
-def _task_time(batch: Batch) -> int:
+def _task_time(batch: CompletedBatch) -> int:
     return batch.task_time_ms
 
 
-def _growth(later: Sequence[Batch], earlier: Sequence[Batch], of: Callable[[Batch], int]) -> float:
+def _growth(
+    later: Sequence[CompletedBatch], earlier: Sequence[CompletedBatch], of: Callable[[CompletedBatch], int]
+) -> float:
     return median(map(of, later)) / max(1.0, median(map(of, earlier)))
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from joinsight.gate.simplified import BY_AQE, REUSED, Operator
+from joinsight.gate.simplified import BY_AQE, REUSED, PlanLine
 from joinsight.plan import operators
 
 STRATEGIES: Mapping[str, str] = {each.name: each.known_as for each in operators.OPERATORS if each.kind == "join"}
@@ -70,7 +70,7 @@ class Join(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Facts:
+class PlanContents:
     """What the sentences compare."""
 
     joins: Sequence[Join]
@@ -83,12 +83,12 @@ class Facts:
     others: Counter[str]
 
 
-def joins_of(roots: Sequence[Operator]) -> list[Join]:
+def joins_of(roots: Sequence[PlanLine]) -> list[Join]:
     """The joins, from top to bottom and from left to right."""
     return [join for root in roots for each in root if (join := _join(each))]
 
 
-def facts(roots: Sequence[Operator]) -> Facts:
+def contents(roots: Sequence[PlanLine]) -> PlanContents:
     """Read a simplified plan."""
     every = [each for root in roots for each in root]
     shuffles: Counter[str] = Counter()
@@ -114,14 +114,14 @@ def facts(roots: Sequence[Operator]) -> Facts:
         else:
             others[label] += 1
     order = "; ".join(_order(root) for root in roots)
-    return Facts(joins_of(roots), order, shuffles, broadcasts, reused, filters, scans, others)
+    return PlanContents(joins_of(roots), order, shuffles, broadcasts, reused, filters, scans, others)
 
 
 def explained(
-    before: Sequence[Operator], after: Sequence[Operator], settings: Mapping[str, tuple[str | None, str | None]]
+    before: Sequence[PlanLine], after: Sequence[PlanLine], settings: Mapping[str, tuple[str | None, str | None]]
 ) -> list[str]:
     """Sentences, causes first; empty if the plans and the settings are equal. `settings`: those that differ."""
-    a, b = facts(before), facts(after)
+    a, b = contents(before), contents(after)
     sentences = [f"{key} was {_or_unset(old)}, is now {_or_unset(new)}." for key, (old, new) in settings.items()]
     sentences += _gone_and_new(a.filters, b.filters, "The filter ", "A filter ")
     sentences += [*_of_scans(a, b), *_gone_and_new(a.others, b.others), *_of_joins(a, b)]
@@ -131,7 +131,7 @@ def explained(
     return sentences
 
 
-def _of_joins(a: Facts, b: Facts) -> Iterator[str]:
+def _of_joins(a: PlanContents, b: PlanContents) -> Iterator[str]:
     pairs, gone, new = _matched(a.joins, b.joins)
     for old, now in pairs:
         name = f"The {old.name}"
@@ -155,7 +155,7 @@ def _of_joins(a: Facts, b: Facts) -> Iterator[str]:
         yield f"The inputs of joins are in another order: {a.order} is now {b.order}."
 
 
-def _of_scans(a: Facts, b: Facts) -> Iterator[str]:
+def _of_scans(a: PlanContents, b: PlanContents) -> Iterator[str]:
     for source in sorted(a.scans.keys() | b.scans.keys()):
         old, now = a.scans.get(source, Counter()), b.scans.get(source, Counter())
         if not old or not now:
@@ -186,7 +186,7 @@ def _gone_and_new(old: Counter[str], now: Counter[str], the: str = "", a: str = 
         yield f"{a}{each} is new."
 
 
-def _of_exchanges(a: Facts, b: Facts) -> Iterator[str]:
+def _of_exchanges(a: PlanContents, b: PlanContents) -> Iterator[str]:
     for old, now, more in ((a.shuffles, b.shuffles, "more"), (b.shuffles, a.shuffles, "fewer")):
         found = now - old
         if found:
@@ -223,7 +223,7 @@ def _matched(a: Sequence[Join], b: Sequence[Join]) -> tuple[list[tuple[Join, Joi
     return pairs, gone, rest
 
 
-def _join(operator: Operator) -> Join | None:
+def _join(operator: PlanLine) -> Join | None:
     match = _JOIN.fullmatch(operator.label)
     if match is None:
         return None
@@ -231,7 +231,7 @@ def _join(operator: Operator) -> Join | None:
     return Join(match["strategy"], match["side"], match["type"], match["on"], match["hint"], sources)
 
 
-def _order(root: Operator) -> str:
+def _order(root: PlanLine) -> str:
     """``(orders ⋈ customers) ⋈ nation``."""
     texts: dict[int, str] = {}
     for each in reversed(list(root)):

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 from joinsight.base.errors import JoinsightError
 from joinsight.gate.explained import explained
-from joinsight.gate.simplified import Operator, from_lines, simplified, to_lines
+from joinsight.gate.simplified import PlanLine, from_lines, simplified, to_lines
 from joinsight.plan.decisions import JOIN_STRATEGY
 from joinsight.plan.graph import Graph, Node
 from joinsight.plan.operators import BROADCAST_HASH_JOIN
@@ -56,7 +56,7 @@ def plan_of(
     edges: Iterable[PlanEdgeRow],
     joins: Iterable[JoinRow],
     decisions: Iterable[AqeDecisionRow],
-) -> Sequence[Operator]:
+) -> Sequence[PlanLine]:
     """The simplified final plan of an execution, from its rows."""
     drawn = tuple(Node(n.node_id, n.name, n.simple, metadata=n.metadata or {}, is_cluster=n.is_cluster) for n in nodes)
     graph = Graph(drawn, tuple((edge.child_id, edge.parent_id) for edge in edges))
@@ -66,7 +66,7 @@ def plan_of(
     return simplified(graph, {join.node_id: join.hint for join in joins if join.hint}, by_aqe)
 
 
-def section(title: str, configuration: Mapping[str, str] | None, plan: Sequence[Operator]) -> Section:
+def section(title: str, configuration: Mapping[str, str] | None, plan: Sequence[PlanLine]) -> Section:
     """The section of an execution with these settings."""
     settings = configuration or {}
     return Section(title, {key: settings[key] for key in SETTINGS if key in settings}, to_lines(plan))

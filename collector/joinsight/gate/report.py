@@ -21,7 +21,7 @@ _LISTED = 50
 
 
 @dataclass(frozen=True)
-class Verdict:
+class PairResult:
     """A pair with what changed, and whether somebody has accepted that."""
 
     pair: Pair
@@ -41,14 +41,14 @@ class Verdict:
         return bool(self.doubts) and not self.is_open
 
 
-def are_inconclusive(verdicts: Sequence[Verdict]) -> bool:
+def are_inconclusive(verdicts: Sequence[PairResult]) -> bool:
     """Whether it can't be said if a query changed, or none ran on both sides."""
     return any(each.is_inconclusive for each in verdicts) or not any(
         each.pair.base and each.pair.head for each in verdicts
     )
 
 
-def markdown(verdicts: Sequence[Verdict]) -> str:
+def markdown(verdicts: Sequence[PairResult]) -> str:
     """The report; texts of queries in it are never markup."""
     pairs = [each.pair for each in verdicts]
     open_ones = [each for each in verdicts if each.is_open]
@@ -78,7 +78,7 @@ def markdown(verdicts: Sequence[Verdict]) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def junit_xml(verdicts: Sequence[Verdict]) -> bytes:
+def junit_xml(verdicts: Sequence[PairResult]) -> bytes:
     """A test case for each query of both sides; changes that nobody has accepted are failures, doubts are skipped."""
     both = [each for each in verdicts if each.pair.base and each.pair.head]
     failures = [each for each in both if each.is_open]
@@ -103,7 +103,7 @@ def _summary(pairs: Sequence[Pair], same: int, accepted: int) -> str:
     return f"Spark {_plain(spark)}. {_count(both, 'query', 'queries')} compared, {same} unchanged{extra}."
 
 
-def _change(verdict: Verdict) -> str:
+def _change(verdict: PairResult) -> str:
     pair = verdict.pair
     lines = [
         f"### {_code(pair.title)}",

@@ -20,7 +20,7 @@ from joinsight.base.units import bytes_text
 from joinsight.contract.decode import MAX_DOCUMENT_BYTES, decode_document
 from joinsight.contract.document import Execution
 from joinsight.gate.golden import Section, plan_of, section
-from joinsight.gate.simplified import Operator
+from joinsight.gate.simplified import PlanLine
 from joinsight.plan import operators
 from joinsight.present.values import query_title
 from joinsight.tables import (
@@ -211,7 +211,7 @@ def _key(row: ExecutionRow) -> tuple[Any, ...]:
     return tuple(getattr(row, name) for name in EXECUTION_KEY)
 
 
-def _run(row: ExecutionRow, spark_version: str, plan: Sequence[Operator], nodes: Sequence[PlanNodeRow]) -> QueryRun:
+def _run(row: ExecutionRow, spark_version: str, plan: Sequence[PlanLine], nodes: Sequence[PlanNodeRow]) -> QueryRun:
     return QueryRun(
         row.job_name,
         row.query_shape,

@@ -37,13 +37,13 @@ _IMPLIED = re.compile(r"isnotnull\([^()]*\)")
 
 
 @dataclass(slots=True)
-class Operator:
+class PlanLine:
     """A line of a simplified plan, with what feeds it."""
 
     label: str
-    inputs: list[Operator] = field(default_factory=list)
+    inputs: list[PlanLine] = field(default_factory=list)
 
-    def __iter__(self) -> Iterator[Operator]:
+    def __iter__(self) -> Iterator[PlanLine]:
         """It and all below, from top to bottom and from left to right."""
         todo = [self]
         while todo:
@@ -52,7 +52,7 @@ class Operator:
             todo.extend(reversed(operator.inputs))
 
 
-def simplified(graph: Graph, hints: Mapping[int, str], by_aqe: Collection[int] = frozenset()) -> list[Operator]:
+def simplified(graph: Graph, hints: Mapping[int, str], by_aqe: Collection[int] = frozenset()) -> list[PlanLine]:
     """The roots of a plan: one, unless it has none.
 
     `hints`: those of joins, by node id. `by_aqe`: joins that AQE made broadcast joins.
@@ -77,17 +77,17 @@ def simplified(graph: Graph, hints: Mapping[int, str], by_aqe: Collection[int] =
         if partial is not None and only is not None and aggregate.completes(partial):
             aggregate.take(partial)
             inputs[above] = inputs[only]
-    made: dict[int, Operator] = {}
+    made: dict[int, PlanLine] = {}
 
-    def operator(node_id: int) -> Operator:
+    def operator(node_id: int) -> PlanLine:
         if node_id in made:
-            return Operator(REUSED + made[node_id].label)
+            return PlanLine(REUSED + made[node_id].label)
         node = nodes[node_id]
         if node_id in aggregates:
             node = aggregates[node_id].node(node_id)
         label = _label(node, identity, hints.get(node_id), by_aqe=node_id in by_aqe)
         label = _NOT_IN_A_LINE.sub(" ", label).strip(" │├└")
-        found = Operator(label or "?")
+        found = PlanLine(label or "?")
         if operators.is_reusable(nodes[node_id].name):
             made[node_id] = found
         return found
@@ -104,7 +104,7 @@ def simplified(graph: Graph, hints: Mapping[int, str], by_aqe: Collection[int] =
     return [top for _, top in tops]
 
 
-def to_lines(roots: Sequence[Operator]) -> list[str]:
+def to_lines(roots: Sequence[PlanLine]) -> list[str]:
     """The lines of a plan, as at the top of this module."""
     lines = []
     todo = [(root, "", "") for root in reversed(roots)]
@@ -120,16 +120,16 @@ def to_lines(roots: Sequence[Operator]) -> list[str]:
     return lines
 
 
-def from_lines(lines: Sequence[str]) -> list[Operator]:
+def from_lines(lines: Sequence[str]) -> list[PlanLine]:
     """The plan of `to_lines`. Raises `ValueError` for a line that is not one of its lines."""
-    roots: list[Operator] = []
-    above: list[Operator] = []  # whose branches are open, from the root down
-    last: list[Operator] = []  # of each of these branches, and of the root before them: its lowest line yet
+    roots: list[PlanLine] = []
+    above: list[PlanLine] = []  # whose branches are open, from the root down
+    last: list[PlanLine] = []  # of each of these branches, and of the root before them: its lowest line yet
     for line in lines:
         match = _LINE.fullmatch(line)
         if match is None:
             raise ValueError(line)
-        operator = Operator(match[3])
+        operator = PlanLine(match[3])
         depth = (len(match[1]) + len(match[2] or "")) // 3
         del above[depth:], last[depth + 1 :]
         if not match[2] and depth == len(last) == 0:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from joinsight.base.errors import JoinsightError
 from joinsight.base.severity import SEVERITIES
 from joinsight.base.units import bytes_text, duration_text
-from joinsight.gate.explained import STRATEGIES, Join, facts, joins_of
+from joinsight.gate.explained import STRATEGIES, Join, contents, joins_of
 from joinsight.measuring.measurement import MeasuredExecution
 
 FORMS = """\
@@ -82,7 +82,7 @@ def _joins(executions: Executions) -> list[Join]:
 
 _COUNTED: Mapping[str, Callable[[Executions], list[str]]] = {
     "queries": lambda executions: [each.title for each in executions],
-    "shuffles": lambda executions: [text for each in executions for text in facts(each.plan).shuffles.elements()],
+    "shuffles": lambda executions: [text for each in executions for text in contents(each.plan).shuffles.elements()],
     "broadcasts": lambda executions: [bytes_text(each.size_bytes or 0) for e in executions for each in e.broadcasts],
     "joins": lambda executions: [join.name for join in _joins(executions)],
     "cartesian products": lambda executions: [join.name for join in _joins(executions) if join.is_cartesian],

@@ -27,7 +27,7 @@ from joinsight.contract.document import Execution
 from joinsight.driver.attach import JoinsightWarning, call_with_context, classic_context, listener_jar
 from joinsight.findings import FindingsEngine
 from joinsight.gate.golden import Section, plan_of, section
-from joinsight.gate.simplified import Operator
+from joinsight.gate.simplified import PlanLine
 from joinsight.measuring.advice import Advice, try_finding
 from joinsight.measuring.keys import HotKeys, candidates, hot_keys, hottest
 from joinsight.pages.notebook import notebook
@@ -152,7 +152,7 @@ class MeasuredExecution:
         return [MeasuredFinding(**as_columns(row), plans=self.plans) for row in self.rows.finding]
 
     @cached_property
-    def plan(self) -> Sequence[Operator]:
+    def plan(self) -> Sequence[PlanLine]:
         """The final plan without what changes from run to run: docs/pytest.md."""
         return plan_of(self.nodes, self.rows.plan_edge, self.joins, self.decisions)
 

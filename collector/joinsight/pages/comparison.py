@@ -9,8 +9,8 @@ from difflib import SequenceMatcher
 from itertools import groupby
 from typing import Any
 
+from joinsight.analysis.comparison import ComparedExecution as ComparedRun
 from joinsight.analysis.comparison import Comparison, Measure, MeasureChange, compare
-from joinsight.analysis.comparison import Run as ComparedRun
 from joinsight.analysis.stored import StoredPlan, graph_of
 from joinsight.contract.document import ENDED
 from joinsight.pages.boxes import box_of

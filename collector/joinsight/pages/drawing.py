@@ -15,7 +15,7 @@ from joinsight.analysis.stored import StoredPlan
 from joinsight.pages.boxes import WIDTH, Box, box_of, fold_of, reuse_of, short_number
 from joinsight.pages.folding import chains
 from joinsight.pages.layout import Place, outline, place
-from joinsight.pages.view import FIT, View
+from joinsight.pages.view import FIT, ViewOptions
 from joinsight.plan import operators
 from joinsight.present.tree import PlanTree, TreeNode, plan_tree
 from joinsight.tables import Row
@@ -32,7 +32,7 @@ _FAR = 560  # CSS pixels: a root further to the right is outside the initial vie
 _READABLE = 1_800  # CSS pixels: a wider drawing could not be read when it is fitted to a page
 INDENT = 24
 _OUTLINE_GAP = 28
-_UNFOLDED = View(opens_all=True)
+_UNFOLDED = ViewOptions(opens_all=True)
 _WIDEST_EDGE, _THINNEST_EDGE = 16.0, 1.5
 
 
@@ -103,9 +103,9 @@ class Drawing:
 
 
 def draw(
-    plan: StoredPlan,
+    stored: StoredPlan,
     version: Row,
-    view: View = _UNFOLDED,
+    view: ViewOptions = _UNFOLDED,
     in_stage: Collection[int] = (),
     in_verdict: Collection[int] = (),
     whole_ms: float | None = None,
@@ -115,7 +115,7 @@ def draw(
     `whole_ms`: see `plan_tree`.
     """
     everything = {node["id"] for node in version["nodes"]} if view.opens_all else view.opened
-    shown = plan_tree(plan, version, everything, whole_ms)
+    shown = plan_tree(stored, version, everything, whole_ms)
     tree, uses = _tree(shown)
     found = {i for i, node in shown.nodes.items() if _is_match(node, view)} if view.search else set()
     rows = _rows(shown, tree, uses)
@@ -150,7 +150,7 @@ def draw(
     )
 
 
-def _is_match(node: TreeNode, view: View) -> bool:
+def _is_match(node: TreeNode, view: ViewOptions) -> bool:
     return str(node.id) == view.search or view.matches(node.name) or view.matches(node.text)
 
 

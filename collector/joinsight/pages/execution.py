@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from joinsight.analysis.comparison import Run
+from joinsight.analysis.comparison import ComparedExecution
 from joinsight.analysis.stored import StoredPlan
 from joinsight.analysis.title import is_sparks_own
 from joinsight.base.errors import NotFound
@@ -21,7 +21,7 @@ from joinsight.pages.panel import Panel, panels_of
 from joinsight.pages.plan_map import MAP_WIDTH, plan_map
 from joinsight.pages.svg_file import svg_file
 from joinsight.pages.timeline import timeline
-from joinsight.pages.view import DEFAULT, FIT, ZOOMS, View
+from joinsight.pages.view import DEFAULT, FIT, ZOOMS, ViewOptions
 from joinsight.plan.operators import FILES_SIZE
 from joinsight.present.cost import Labels, between
 from joinsight.present.decisions import lines, moment
@@ -66,7 +66,7 @@ class Wait:
     share: str
 
 
-def execution_page(stored: StoredPlan, run: Run, view: View = DEFAULT) -> str:
+def execution_page(stored: StoredPlan, run: ComparedExecution, view: ViewOptions = DEFAULT) -> str:
     """The page as HTML. Raises `NotFound` if the execution has no such plan version or node."""
     e, shown = stored.execution, stored.version(view.version)
     final = stored.version(None)
@@ -136,7 +136,7 @@ def execution_page(stored: StoredPlan, run: Run, view: View = DEFAULT) -> str:
     )
 
 
-def drawing_file(stored: StoredPlan, view: View = DEFAULT) -> str:
+def drawing_file(stored: StoredPlan, view: ViewOptions = DEFAULT) -> str:
     """The drawing of the page as an SVG file. Raises `NotFound` if there is none."""
     shown = stored.version(view.version)
     drawing = _drawing(stored, shown, view, stored.breakdown.stages.of_nodes, judge(stored).nodes)
@@ -168,7 +168,7 @@ def operator_panels(stored: StoredPlan) -> Iterator[tuple[int, str]]:
 def _drawing(
     stored: StoredPlan,
     version: Row | None,
-    view: View,
+    view: ViewOptions,
     stages_of: Mapping[int, Sequence[int]],
     judged: Sequence[int],
 ) -> Drawing | None:
@@ -255,14 +255,14 @@ def _part(stored: StoredPlan, each: StoredPlan) -> Row:
     }
 
 
-def _parts(stored: StoredPlan, view: View) -> Iterator[Row]:
+def _parts(stored: StoredPlan, view: ViewOptions) -> Iterator[Row]:
     """What `_part` has of the executions whose plans are drawn, each with `id`, `drawing` and `node_address`."""
     for each in stored.drawn:
         version = each.version(None)
         if version is None or operators_of(version) > MAX_DRAWN:
             continue
         whole = stored.whole_ms(each) if stored.breakdown.wall_ms else None
-        shown = View(opens_all=view.opens_all, zoom=view.zoom)
+        shown = ViewOptions(opens_all=view.opens_all, zoom=view.zoom)
 
         def of_node(node: int, e: Row = each.execution) -> str:
             return f"{address(e, node=node)}#n{node}"
@@ -318,7 +318,7 @@ def _grouped(stored: StoredPlan) -> list[FindingGroup]:
     return [FindingGroup(*key, rows) for key, rows in groups.items()]
 
 
-def _decided(stored: StoredPlan, version: Row | None, view: View) -> list[str]:
+def _decided(stored: StoredPlan, version: Row | None, view: ViewOptions) -> list[str]:
     if version is None or view.version is None:
         return []
     return [line for _, line in lines(stored, version["version"])]

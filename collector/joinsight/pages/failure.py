@@ -10,7 +10,7 @@ _CAUSE = re.compile(r"^Caused by: ", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class ErrorParts:
     """The parts of an error's text; together they are the whole."""
 
     message: str
@@ -19,19 +19,19 @@ class Failure:
     trace: str
 
 
-def failure(text: str) -> Failure:
+def failure(text: str) -> ErrorParts:
     """Split an error at the first frame of its stack trace."""
     frame = _FRAME.search(text)
     if frame is None or not text[: frame.start()].strip():
-        return Failure(text, "", "")
+        return ErrorParts(text, "", "")
     message, trace = text[: frame.start()].rstrip(), text[frame.start() :]
     causes = list(_CAUSE.finditer(trace))
     if not causes:
-        return Failure(message, "", trace)
+        return ErrorParts(message, "", trace)
     cause = trace[causes[-1].end() :]
     inner = _FRAME.search(cause)
     cause = (cause[: inner.start()] if inner else cause).strip()
-    return Failure(message, "" if cause in message else cause, trace)
+    return ErrorParts(message, "" if cause in message else cause, trace)
 
 
 def headline(text: str) -> str:

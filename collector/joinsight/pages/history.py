@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from math import ceil
 
 from joinsight.base.units import bytes_text, duration_text
-from joinsight.pages.runs import Run
+from joinsight.pages.runs import ListedRun
 from joinsight.tables import Row
 
 WIDTH, LEFT, RIGHT, TOP = 960, 76, 16, 26
@@ -39,7 +39,7 @@ class Point:
 
     x: float
     y: float
-    run: Run
+    run: ListedRun
     text: str
 
 
@@ -108,7 +108,7 @@ class _Axis:
         return LEFT + (self.width * ((at - self.start) / timedelta(seconds=1)) / span if span else self.width / 2)
 
 
-def draw_history(runs: Sequence[Run], usual: Row | None, regression: Row | None) -> History:
+def draw_history(runs: Sequence[ListedRun], usual: Row | None, regression: Row | None) -> History:
     """The drawing of runs, the oldest first; `usual` and `regression` are about their duration."""
     axis = _Axis(runs[0].row["started_at"], runs[-1].row["started_at"])
     panels: list[Panel] = []
@@ -140,7 +140,7 @@ def draw_history(runs: Sequence[Run], usual: Row | None, regression: Row | None)
     )
 
 
-def _scale(runs: Sequence[Run], name: str, usual: Row | None) -> float:
+def _scale(runs: Sequence[ListedRun], name: str, usual: Row | None) -> float:
     """The value at the top of a panel."""
     largest = max(run.row[name] or 0 for run in runs)
     if usual is not None:
@@ -157,7 +157,7 @@ def _scale(runs: Sequence[Run], name: str, usual: Row | None) -> float:
 
 
 def _panel(
-    runs: Sequence[Run],
+    runs: Sequence[ListedRun],
     axis: _Axis,
     name: str,
     title: str,
@@ -188,7 +188,7 @@ def _panel(
     return Panel(title, kind, top, height, line, points, ticks, band)
 
 
-def _markers(runs: Sequence[Run], axis: _Axis) -> list[Marker]:
+def _markers(runs: Sequence[ListedRun], axis: _Axis) -> list[Marker]:
     markers: list[Marker] = []
     for kind, letter in (("plan", "P"), ("settings", "S"), ("spark", "V")):
         changed = [(run, text) for run in runs if (text := getattr(run, f"{kind}_changed"))]
@@ -199,7 +199,7 @@ def _markers(runs: Sequence[Run], axis: _Axis) -> list[Marker]:
     return sorted(markers, key=lambda marker: marker.x)
 
 
-def _lane(runs: Sequence[Run], axis: _Axis) -> list[tuple[float, float, str, str]]:
+def _lane(runs: Sequence[ListedRun], axis: _Axis) -> list[tuple[float, float, str, str]]:
     """Consecutive runs with one plan make a stripe, up to the first run with another one."""
     stripes: list[tuple[float, str]] = []
     for run in runs:
@@ -223,7 +223,7 @@ def _time_ticks(axis: _Axis) -> list[tuple[float, str]]:
     return [(axis.x(at), at.strftime(form)) for at in times]
 
 
-def _label(runs: Sequence[Run], usual: Row | None) -> str:
+def _label(runs: Sequence[ListedRun], usual: Row | None) -> str:
     known = sorted(run.row["duration_ms"] for run in runs if run.row["duration_ms"] is not None)
     text = f"{len(runs)} runs from {runs[0].row['started_at']:%Y-%m-%d} to {runs[-1].row['started_at']:%Y-%m-%d}"
     if known:

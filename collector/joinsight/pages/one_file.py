@@ -14,12 +14,12 @@ from urllib.parse import parse_qs, urlsplit
 from markupsafe import Markup
 
 from joinsight import __version__
-from joinsight.analysis.comparison import Run
+from joinsight.analysis.comparison import ComparedExecution
 from joinsight.analysis.stored import StoredPlan
 from joinsight.pages.comparison import Side, compare_page
 from joinsight.pages.environment import FILE_STYLE, file_policy, render
 from joinsight.pages.execution import execution_page, operator_panels, operators_of
-from joinsight.pages.view import View
+from joinsight.pages.view import ViewOptions
 
 MAX_BYTES = 1_000_000
 """The size below which a file stays, by leaving out what matters least."""
@@ -38,7 +38,7 @@ _Attributes = Mapping[str, str | None]
 _Condition = Callable[[str, _Attributes], bool]
 
 
-def execution_file(stored: StoredPlan, run: Run) -> str:
+def execution_file(stored: StoredPlan, run: ComparedExecution) -> str:
     """The page of an execution with the panels of all operators of its final plan.
 
     Where the file would be too large: chains of operators are folded, then panels are left out, those of the operators
@@ -50,7 +50,7 @@ def execution_file(stored: StoredPlan, run: Run) -> str:
     for opens_all in (True, False):
         if opens_all and operators > _MOST_OPENED:
             continue
-        page = execution_page(stored, run, View(refreshes=False, opens_all=opens_all))
+        page = execution_page(stored, run, ViewOptions(refreshes=False, opens_all=opens_all))
         text = _offline(page, panels)
         if len(panels) == operators and _size(text) <= MAX_BYTES:
             return text

@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 from joinsight.pages.environment import render
 from joinsight.pages.history import draw_history
 from joinsight.pages.home import PageSection
-from joinsight.pages.runs import Run, runs_of
+from joinsight.pages.runs import ListedRun, runs_of
 from joinsight.tables import Row
 
 LIMITS = (100, 500)
@@ -55,7 +55,7 @@ def query_page(query: QueryRuns) -> str:
     )
 
 
-def _to_compare(runs: Sequence[Run], duration: Sequence[Row]) -> Row | None:
+def _to_compare(runs: Sequence[ListedRun], duration: Sequence[Row]) -> Row | None:
     """The run to compare the newest one with: the typical one of a regression, else the one before."""
     if duration:
         key = tuple(duration[0][f"baseline_{name}"] for name in ("started_at", "application_id", "execution_id"))

@@ -14,7 +14,7 @@ _SETTINGS = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class ListedRun:
     """A run, and what is different from the run before it."""
 
     row: Row
@@ -30,17 +30,17 @@ class Run:
         return [each for each in (self.plan_changed, self.settings_changed, self.spark_changed) if each]
 
 
-def runs_of(rows: Sequence[Row]) -> list[Run]:
+def runs_of(rows: Sequence[Row]) -> list[ListedRun]:
     """Runs with what changed between them, the oldest first."""
     letters: dict[str, str] = {}
-    runs: list[Run] = []
+    runs: list[ListedRun] = []
     before: Row | None = None
     for row in rows:
         fingerprint = row["plan_fingerprint"] or ""
         if fingerprint and fingerprint not in letters:
             letters[fingerprint] = _letter(len(letters))
         plan = letters.get(fingerprint, "")
-        runs.append(Run(row, plan) if before is None else Run(row, plan, *_changes(before, row, letters)))
+        runs.append(ListedRun(row, plan) if before is None else ListedRun(row, plan, *_changes(before, row, letters)))
         before = row
     return runs
 

@@ -20,7 +20,7 @@ _ALL = "all"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class View:
+class ViewOptions:
     """What of an execution is shown, and how."""
 
     version: int | None = None
@@ -40,7 +40,7 @@ class View:
     """Whether the page of a running execution loads itself again."""
 
     @classmethod
-    def of(cls, parameters: Mapping[str, str]) -> View:
+    def of(cls, parameters: Mapping[str, str]) -> ViewOptions:
         """Parse parameters; raises `ConfigurationError` for invalid ones."""
         opened = parameters.get("open", "")
         ids = [] if opened in ("", _ALL) else opened.split(",")
@@ -79,7 +79,7 @@ class View:
         return self.search.casefold() in re.sub(r"\s+", " ", text).casefold()
 
 
-DEFAULT = View()
+DEFAULT = ViewOptions()
 
 
 def _is_number(text: str) -> bool:

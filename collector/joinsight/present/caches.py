@@ -31,10 +31,10 @@ def line(row: Row) -> str:
     return f"{row['node_id']}: cached table{name}, {use(row)}"
 
 
-def filled(plan: StoredPlan, version: Row) -> dict[int, str]:
+def filled(stored: StoredPlan, version: Row) -> dict[int, str]:
     """``cached, filled by #0 in 24.2 s``, by the scans of a plan version that read a cached table."""
-    known = {row["cache_id"]: row for row in plan.caches}
-    measured = plan.plan_of(version)
+    known = {row["cache_id"]: row for row in stored.caches}
+    measured = stored.plan_of(version)
     return {
         scan: _filled(known[cache.cache_id])
         for cache in caches(measured)

@@ -34,28 +34,28 @@ class OperatorTime:
     """``regular expressions 81 %``: the kinds of work that most of it went into; empty if none is known."""
 
 
-def by_operator(plan: StoredPlan) -> list[OperatorTime]:
+def by_operator(stored: StoredPlan) -> list[OperatorTime]:
     """The parts, the largest first; none if nothing was sampled."""
-    if all(row["samples"] is None for row in plan.task_times):
+    if all(row["samples"] is None for row in stored.task_times):
         return []
-    total = max(1, sum(row["task_time_ms"] for row in plan.task_times))  # 0: all tasks were cancelled at once
+    total = max(1, sum(row["task_time_ms"] for row in stored.task_times))  # 0: all tasks were cancelled at once
     rows: dict[tuple[str, int | None], list[Row]] = defaultdict(list)
-    for row in plan.task_times:
+    for row in stored.task_times:
         rows[row["part"], row["node_id"]].append(row)
     parts = sorted(rows.items(), key=lambda each: -_ms(each[1]))
     shown = [(part, node, group) for (part, node), group in parts[:_MOST]]
     if len(parts) > _MOST:
         shown.append((f"{len(parts) - _MOST} more", None, [row for _, group in parts[_MOST:] for row in group]))
     return [
-        OperatorTime(part, _ms(group), _error(group), _ms(group) / total, _place(plan, node), work_of(group))
+        OperatorTime(part, _ms(group), _error(group), _ms(group) / total, _place(stored, node), work_of(group))
         for part, node, group in shown
     ]
 
 
-def works(plan: StoredPlan) -> Mapping[int, str]:
+def works(stored: StoredPlan) -> Mapping[int, str]:
     """What each operator or codegen stage was at for the most part, by node: ``regular expressions 81 %``."""
     rows: dict[int, list[Row]] = defaultdict(list)
-    for row in plan.task_times:
+    for row in stored.task_times:
         if row["node_id"] is not None:
             rows[row["node_id"]].append(row)
     return {node_id: text for node_id, each in rows.items() if (text := work_of(each))}
@@ -76,10 +76,10 @@ def _error(rows: Sequence[Row]) -> str:
     return f"± {duration_text(math.ceil(math.hypot(*errors)))}" if errors else ""
 
 
-def _place(plan: StoredPlan, node_id: int | None) -> str:
+def _place(stored: StoredPlan, node_id: int | None) -> str:
     if node_id is None:
         return ""
-    graph = plan.plan.graph
+    graph = stored.plan.graph
     name = f"{graph.by_id[node_id].name}, node {node_id}"
     inside = [node.name for node in graph.nodes if node.cluster == node_id]
     return f"{name}: {', '.join(inside)}" if inside else name

@@ -188,24 +188,24 @@ class PlanTree:
         return [each for row in (node.row, *node.reads) for each in self.metrics(row)]
 
 
-def plan_tree(plan: StoredPlan, version: Row, opened: Container[int] = (), whole_ms: float | None = None) -> PlanTree:
+def plan_tree(stored: StoredPlan, version: Row, opened: Container[int] = (), whole_ms: float | None = None) -> PlanTree:
     """A plan version for display; only the final one has findings, as they refer to its nodes.
 
     `opened` are the scans of cached tables below which the operators that filled them are shown. `whole_ms` is what
     shares of the wall time are of: its own by default.
     """
-    measured = plan.plan_of(version)
-    whole = plan.breakdown.wall_ms if whole_ms is None else whole_ms
+    measured = stored.plan_of(version)
+    whole = stored.breakdown.wall_ms if whole_ms is None else whole_ms
     inputs = {parent: list(children) for parent, children in measured.graph.children.items()}
     operators_only = {node["id"]: TreeNode(node) for node in version["nodes"] if not node["is_cluster"]}
     _leave_out_frames(operators_only, inputs)
-    not_run = plan.not_run(version)
-    _close_caches(plan, version, operators_only, inputs, not_run, opened)
+    not_run = stored.not_run(version)
+    _close_caches(stored, version, operators_only, inputs, not_run, opened)
     fed = {child for parent, below in inputs.items() if parent in operators_only for child in below}
     roots = [i for i in operators_only if i not in fed]
-    groups = _groups(plan.breakdown, whole) if version["is_final"] else []
-    tree = PlanTree(operators_only, inputs, roots, {row["accumulator_id"]: row for row in plan.metrics}, groups)
-    skew_known = _skew_known(plan)
+    groups = _groups(stored.breakdown, whole) if version["is_final"] else []
+    tree = PlanTree(operators_only, inputs, roots, {row["accumulator_id"]: row for row in stored.metrics}, groups)
+    skew_known = _skew_known(stored)
     clusters = {node["id"]: _cluster(node) for node in version["nodes"] if node["is_cluster"]}
     for node in tree.nodes.values():
         node.cluster = clusters.get(node.row["cluster"])
@@ -215,8 +215,8 @@ def plan_tree(plan: StoredPlan, version: Row, opened: Container[int] = (), whole
         read = (row for _, row in tree.metrics(node.row) if row["accumulator_id"] in skew_known)
         node.read = next((_read(row, skew_known[row["accumulator_id"]]) for row in read), None)
     if version["is_final"]:
-        _charge(tree, plan.breakdown, whole)
-    for finding in plan.findings if version["is_final"] else ():
+        _charge(tree, stored.breakdown, whole)
+    for finding in stored.findings if version["is_final"] else ():
         if finding["node_id"] in tree.nodes:
             tree.nodes[finding["node_id"]].findings.append(finding)
     return tree
@@ -244,7 +244,7 @@ def _shown(node: int, hidden: Mapping[int, int]) -> int:
 
 
 def _close_caches(
-    plan: StoredPlan,
+    stored: StoredPlan,
     version: Row,
     nodes: dict[int, TreeNode],
     inputs: dict[int, list[int]],
@@ -255,7 +255,7 @@ def _close_caches(
     scans = [i for i in inputs if i in nodes and i not in not_run and any(child in not_run for child in inputs[i])]
     if not scans:
         return
-    filled = caches.filled(plan, version)
+    filled = caches.filled(stored, version)
     for i in scans:
         nodes[i].cached = filled.get(i, "cached")
         todo = [] if i in opened else inputs.pop(i)
@@ -317,10 +317,10 @@ def _read(metric: Row, median: int) -> Row:
     return {**metric, "median": median, "p95": max(median, metric["p95"])}
 
 
-def _skew_known(plan: StoredPlan) -> dict[int, int]:
+def _skew_known(stored: StoredPlan) -> dict[int, int]:
     """The median of the rows that tasks read, by the accumulator of a shuffle whose skew is known; plans share them."""
-    known = {row["node_id"]: row["rows_read_median"] for row in plan.shuffles if row["skew_ratio"] is not None}
-    final = plan.version(None)
+    known = {row["node_id"]: row["rows_read_median"] for row in stored.shuffles if row["skew_ratio"] is not None}
+    final = stored.version(None)
     return {
         accumulator: known[node["id"]]
         for node in (final["nodes"] if final and known else ())

@@ -12,7 +12,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Select, Table, func, select, text, tuple_
 
-from joinsight.analysis.comparison import Run
+from joinsight.analysis.comparison import ComparedExecution
 from joinsight.analysis.stored import StoredPlan, uses_of
 from joinsight.analysis.table_formats import reads_of
 from joinsight.analysis.title import is_bare_command, title_of_command
@@ -217,12 +217,12 @@ def _with_uses(connection: Connection, rows: Sequence[Row]) -> list[Row]:
     return [{**row, **uses_of(uses[row["cache_id"]])} for row in rows]
 
 
-def read_run(connection: Connection, key: Key) -> Run:
+def read_run(connection: Connection, key: Key) -> ComparedExecution:
     """An execution's rows for `compare`."""
     same = [application.c[name] == value for name, value in zip(EXECUTION_KEY[1:3], key[1:3], strict=True)]
     of_application = connection.execute(select(application).where(*same)).mappings().one()
     operators = (_by_key(connection, table, key) for table in (joins, shuffle_table, broadcast, stage))
-    return Run(_by_key(connection, execution, key)[0], dict(of_application), *operators)
+    return ComparedExecution(_by_key(connection, execution, key)[0], dict(of_application), *operators)
 
 
 def find_previous(connection: Connection, key: Key) -> Key:

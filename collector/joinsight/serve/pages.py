@@ -50,7 +50,7 @@ from joinsight.pages.listing import MOST_FOLDED, Asked, list_page
 from joinsight.pages.one_file import comparison_file, execution_file
 from joinsight.pages.query import LIMITS, QueryRuns, query_page
 from joinsight.pages.svg_file import file_name
-from joinsight.pages.view import View, number
+from joinsight.pages.view import ViewOptions, number
 from joinsight.present.values import execution_name, hidden_text, when
 from joinsight.queries import browse, lists, reading, trends
 from joinsight.queries.filters import FILTERS, Filters, Of, one_of
@@ -193,14 +193,14 @@ class Pages:
         return await self._answer(request, read)
 
     async def execution(self, request: Request) -> Response:
-        """``GET /executions/NAME``; parameters: see `View`; ``download`` gives the drawing or the page as a file."""
+        """``GET /executions/NAME``; parameters: see `ViewOptions`; ``download`` gives the drawing or page as a file."""
 
         def read(connection: Connection) -> str | Response:
             asked = request.query_params
             name = request.path_params["name"]
             started_at = asked.get("started_at")
             moment = parse_moment("started_at", started_at) if started_at else None
-            view = View.of(asked)
+            view = ViewOptions.of(asked)
             key = reading.find_execution(connection, name, moment)
             stored, run = reading.read_plan(connection, key), reading.read_run(connection, key)
             kind = one_of("download", asked.get("download", ""), ("", "svg", "html"))

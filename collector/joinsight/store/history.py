@@ -9,7 +9,7 @@ from sqlalchemy import Connection, and_, delete, select, text, tuple_
 from sqlalchemy.exc import SQLAlchemyError
 
 from joinsight.findings import HEURISTICS
-from joinsight.findings.batch import STATE_ROWS, Batch
+from joinsight.findings.batch import STATE_ROWS, CompletedBatch
 from joinsight.tables import (
     EXECUTION_KEY,
     CacheRow,
@@ -73,14 +73,14 @@ class EarlierRuns:
         self._left -= 1
         return [] if self._left < 0 else earlier_runs(self._connection, as_columns(run))
 
-    def batches(self, run: ExecutionRow) -> Sequence[Batch]:
+    def batches(self, run: ExecutionRow) -> Sequence[CompletedBatch]:
         """The last micro-batches before `run`, the latest first; empty after `MAX_LOOKUPS` lookups."""
         self._left -= 1
         if self._left < 0 or run.streaming_run_id is None:
             return ()
         its = {name: getattr(run, name) for name in _OF_RUN}
         return [
-            Batch(
+            CompletedBatch(
                 row["started_at"],
                 row["duration_ms"],
                 row["task_time_ms"] or 0,

@@ -39,13 +39,13 @@ _MARKS = {
 
 
 def draw(
-    plan: StoredPlan, version: Row, *, width: int | None, metrics: bool = False, whole_ms: float | None = None
+    stored: StoredPlan, version: Row, *, width: int | None, metrics: bool = False, whole_ms: float | None = None
 ) -> Iterator[Text]:
     """The lines of the tree, cut to fit `width`, whole for None. `whole_ms`: see `plan_tree`.
 
     With `metrics`, each node is followed by all its metrics as Spark's UI words them.
     """
-    shown = plan_tree(plan, version, whole_ms=whole_ms)
+    shown = plan_tree(stored, version, whole_ms=whole_ms)
     drawn = list(_drawn(shown))
     wall = _WALL if any(node.wall for node in shown.nodes.values()) else 0
     natural = max((label.cell_len for label, *_ in drawn), default=0) + 1
