@@ -33,7 +33,7 @@ _NORMALIZED = ("CollationKey", "MapSort", "KnownFloatingPointNormalized", "Norma
 """What Spark puts around keys so that equal values have equal bytes, which grouping does itself, or to sort by them."""
 _PYTHON = ("Python", "Pandas", "Arrow")
 _PYTHON_BY_ROW = ("BatchEvalPython", "ArrowEvalPython")
-_BY_ROW = ("Project", "Filter", *_PYTHON_BY_ROW)
+_BY_ROW = (operators.PROJECT, operators.FILTER, *_PYTHON_BY_ROW)
 """Operators that take each row by itself."""
 _IN_PLACE = (*_BY_ROW, "Union", "Generate")
 """Operators with inputs that need no shuffle of them."""
