@@ -35,7 +35,7 @@ _PYTHON = ("Python", "Pandas", "Arrow")
 _PYTHON_BY_ROW = ("BatchEvalPython", "ArrowEvalPython")
 _BY_ROW = (operators.PROJECT, operators.FILTER, *_PYTHON_BY_ROW)
 """Operators that take each row by itself."""
-_IN_PLACE = (*_BY_ROW, "Union", "Generate")
+_IN_PLACE = (*_BY_ROW, operators.UNION, "Generate")
 """Operators with inputs that need no shuffle of them."""
 
 
