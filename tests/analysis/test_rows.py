@@ -309,7 +309,6 @@ BroadcastHashJoin | [k#1], [k#2], Inner, BuildRight, false
   Range
   BroadcastExchange | HashedRelationBroadcastMode(List(input[0, bigint, false]),false), [plan_id=5] | {metrics}
 """
-UNMEASURED = BROADCAST_MEASURED.replace("1000", "?").replace("10", "?").replace("5", "?").replace("6", "?")
 
 
 def broadcast(metrics: str, **changes: Any) -> Row:

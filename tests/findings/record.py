@@ -34,7 +34,6 @@ AQE = "spark.sql.adaptive"
 THRESHOLD = "spark.sql.autoBroadcastJoinThreshold"
 NO_AQE = {f"{AQE}.enabled": "false"}
 NO_BROADCAST = {THRESHOLD: "-1"}
-NO_COALESCING = {f"{AQE}.coalescePartitions.enabled": "false"}
 
 Options = Mapping[str, str]
 

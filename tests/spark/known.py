@@ -11,7 +11,6 @@ from collections.abc import Mapping
 HANDLED = "handled"
 """The test asks our code, by what Spark calls it in a plan's texts."""
 
-NO_ROWS = "no rows pass between it and a join: it is drawn, and has no table of its own"
 NEVER_SHUFFLED_TO = "describes what an operator gives; no exchange makes it"
 IN_TEXT = "read as text like any other: its name is `partitioning`, what stands in it `keys`"
 PLANS_ONLY = "plans: what it does is in the plan, and no decision of AQE"

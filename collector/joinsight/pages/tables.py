@@ -30,10 +30,6 @@ _WINDOWS: Mapping[str, Sequence[str]] = {
 }
 """The filters of pages about what ran in some days."""
 _MS_PER_HOUR = 3_600_000
-_WHOLE = 10
-"""The rate from which on it is a whole number."""
-_SLOWER = 1.5
-"""How much longer the last micro-batches take than usual, to be called slower."""
 _LATE = 0.9
 """The share of its interval from which on a micro-batch is nearly late."""
 
