@@ -118,8 +118,7 @@ def driver(view: View) -> Iterator[Cause]:
         is_explained = False
         what = f"the driver took {duration_text(whole)}, most of it between stages"
         advice = "Look at what the driver does then: planning again under AQE, many small jobs, or its memory and CPU."
-    if whole < _STARTING_MS and not (results and longest in ("finish", "collect")):
-        is_explained = True
+    if whole < _STARTING_MS and not is_explained:
         advice = "Nothing needs to be done: starting a query takes about this."
     yield Cause(
         "driver",

@@ -10,7 +10,7 @@ from joinsight.plan import operators
 from joinsight.plan.graph import Node
 from joinsight.plan.operators import OUTPUT_ROWS
 from joinsight.verdict import names
-from joinsight.verdict.cause import MUCH_OF_STAGE, SMALL_FILE, Cause, Code, percent, rows_text
+from joinsight.verdict.cause import MB, MUCH_OF_STAGE, SMALL_FILE, Cause, Code, percent, rows_text
 from joinsight.verdict.sources import TEXT_FORMATS, source_format
 from joinsight.verdict.straggler import Straggler, straggler
 from joinsight.verdict.view import Ran, View
@@ -24,6 +24,8 @@ SKEWED = 2.5
 _UNEVEN = 1.5
 """The same, where it also read or made far more rows than the others."""
 _MANY_TIMES = 4.0
+_LEAST_MERGED = 3 * MB
+"""Bytes of a shuffle of which AQE leaves several partitions, one a slot or of 1 MiB, if none has most of them."""
 _ROWS_TELL = {"read_ratio", "made_ratio"}
 _LEAST_AT_ONCE = 2
 """Fewer processors than these are a busy machine's."""
@@ -165,6 +167,7 @@ def _tiny_tasks(view: View, ran: Ran, wall_ms: int, mean: float) -> Cause:
 def _few_tasks(view: View, ran: Ran, wall_ms: int, usable: int) -> Cause:
     seen_ms = round(ran.wall_ms * (1 - ran.tasks / usable))
     of = "one task" if ran.tasks == 1 else f"{ran.tasks} tasks"
+    evidence: Mapping[str, float] = {"tasks": ran.tasks, "slots": usable}
     unsplit = _unsplit_scan(view, ran)
     if unsplit is not None:
         return Cause(
@@ -173,22 +176,48 @@ def _few_tasks(view: View, ran: Ran, wall_ms: int, usable: int) -> Cause:
             (unsplit,),
             f"{of} read a file that cannot be split, while {usable} could run",
             "Store the data in a format that can be split (Parquet, ORC, or text without gzip), or as more files.",
-            {"tasks": ran.tasks, "slots": usable},
+            evidence,
             ran.stage_id,
             seen_ms,
             is_place=not (_is_packed(view.plan.nodes[unsplit]) or _is_of_lines(view.plan.nodes[unsplit])),
         )
+    merged = _merged(view, ran, usable)
+    if merged:
+        text = f"{of} {_does(ran)} all of its work, because nearly all of {bytes_text(_read_bytes(ran))} have one key"
+        advice = _skew_advice(view, merged)
+        return Cause("data_skew", wall_ms, merged, text, advice, evidence, ran.stage_id, seen_ms)
     return Cause(
         "few_tasks",
         wall_ms,
         _of_few_tasks(view, ran),
         f"{of} {_does(ran)} all of its work, while {usable} could run",
         _few_tasks_advice(view, ran),
-        {"tasks": ran.tasks, "slots": usable},
+        evidence,
         ran.stage_id,
         seen_ms,
         certainty=_BESIDE_PYTHON if _python_ms(view, ran) >= _MOSTLY * ran.wall_ms else 1.0,
     )
+
+
+def _merged(view: View, ran: Ran, usable: int) -> tuple[int, ...]:
+    """What reads a shuffle by a key of which AQE merged all partitions into one, large enough to leave several.
+
+    It does so where one of them has nearly all, and merges the small ones with it.
+    """
+    read = [row for row in view.stored.shuffles if ran.stage_id in (row["reduce_stages"] or ())]
+    is_whole = all(
+        row["partitioning"] == "hashpartitioning" and (row["partitions"] or 0) >= max(2, usable) for row in read
+    )
+    is_asked = any(view.plan.nodes[i].name.startswith(operators.COALESCE) for i in ran.nodes)
+    if not read or not is_whole or is_asked or ran.tasks > 1 or _read_bytes(ran) < _LEAST_MERGED:
+        return ()
+    shuffles = [row["node_id"] for row in read if row["node_id"] is not None]
+    return (*[i for i in ran.nodes if _is_keyed(view, i) and i not in shuffles][:2], *shuffles[:2])
+
+
+def _read_bytes(ran: Ran) -> int:
+    """What its tasks read of shuffles."""
+    return ran.number("shuffle_read_local_bytes") + ran.number("shuffle_read_remote_bytes")
 
 
 def _does(ran: Ran) -> str:
@@ -331,8 +360,7 @@ def _slow(ran: Ran) -> Cause | None:
 def _read_ratio(view: View, ran: Ran) -> tuple[float, str, tuple[int, ...]] | None:
     """What the task that read most read, to the mean of the others; as text; and the operators concerned."""
     best: tuple[float, str] | None = None
-    rows, size = (ran.number(f"shuffle_read_{name}") for name in ("rows", "local_bytes"))
-    size += ran.number("shuffle_read_remote_bytes")
+    rows, size = ran.number("shuffle_read_rows"), _read_bytes(ran)
     amounts: Sequence[tuple[str, int, Callable[[int], str]]] = (
         ("shuffle_read_bytes", size, bytes_text),
         ("shuffle_read_rows", rows, rows_text),

@@ -12,10 +12,10 @@ from joinsight.why.compared import Compared
 from joinsight.why.division import BUSY, BUSY_WITHOUT_WAITING, CALM, USUAL, WARMING, Floor, scatter
 from joinsight.why.places import RunPlaces
 
-_WAITS_APART, _AS_RUNS = 0.5, 4
+_WAITS_APART, _WHERE_CALM, _AS_RUNS = 0.5, 0.35, 4
 """How much the logarithm of the wait to the CPU time differs between runs that nobody changed, as a standard deviation,
-and for how many runs' worth that counts beside what is known of a query's."""
-_SURE, _LEAST_WAIT = 2.4, 0.1
+on busy hosts and on others; for how many runs' worth that counts beside what is known of a query's."""
+_SURE, _LEAST_WAIT = 2.0, 0.1
 """How many standard deviations it must be off, for busy hosts to be the cause; a wait that is added to all."""
 _MORE_WORK = 1.25
 """How many times the CPU time of known runs other work must take, to be more than other times."""
@@ -76,7 +76,8 @@ class Scatter:
         known = [_wait(row["cpu_time_ms"], row["waited_ms"]) for row in self.both.alike if row.get("cpu_time_ms")]
         known = known or [first]
         middle = median_high(known)
-        squares = _AS_RUNS * _WAITS_APART**2 + sum((each - middle) ** 2 for each in known)
+        expected = _WAITS_APART if self.both.is_busy_on(self.both.a) else _WHERE_CALM
+        squares = _AS_RUNS * expected**2 + sum((each - middle) ** 2 for each in known)
         apart = math.sqrt(squares / (_AS_RUNS + len(known) - 1) * (1 + 1 / len(known)))
         return last - max(first, middle) >= _SURE * apart
 
