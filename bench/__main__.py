@@ -35,7 +35,6 @@ BENCHMARKS = {
     "backfill": "--tasks 6000 --queries 100 --passes 1 --rounds 2",
     "open_log": "--rounds 3",
     "overhead": "--tasks 4000 --queries 30 --rounds 4 --memory 2g",
-    "queues": "--tasks 4000 --rounds 4",
     "crowd": "--rounds 2",
     "sampler": "--rounds 3 --queries 2",
     "task_time": "--rounds 0 --scale 0.02",

@@ -90,7 +90,6 @@ class Run:
     closed_s: float
     cpu_s: float
     bus_cpu_s: float
-    queues_cpu_s: float
     sender_cpu_s: float
     dropped_events: int
     sent_bytes: int
@@ -197,7 +196,6 @@ class Driver:
         log_folder = Path(tempfile.mkdtemp(dir=self.folder))
         probe.usedHeap()
         dropped, sunk, load = probe.droppedEvents(context), list(self.counts), os.getloadavg()[0]
-        queues_cpu = probe.threadCpuNs(QUEUE)
         listener = probe.attach(context, condition, self.conf, str(log_folder))
         cpu, start = probe.processCpuNs(), time.perf_counter()
         workload.run(size)
@@ -205,7 +203,6 @@ class Driver:
         self.bus.waitUntilEmpty(600_000)
         time.sleep(SEND_SECONDS)
         bus_cpu = probe.threadCpuNs(f"{QUEUE}{QUEUES.get(condition)}")
-        queues_cpu = probe.threadCpuNs(QUEUE) - queues_cpu
         sender_cpu = probe.threadCpuNs("joinsight-sender")
         start = time.perf_counter()
         probe.detach(context, listener)
@@ -218,7 +215,7 @@ class Driver:
         sent, raw, documents = (now - before for now, before in zip(self.counts, sunk, strict=True))
         if condition.startswith("joinsight") and not (sent or self.elsewhere):
             raise SystemExit("the listener sent nothing: its overhead cannot be measured")
-        times = (load, wall, closed, cpu / 1e9, bus_cpu / 1e9, queues_cpu / 1e9, sender_cpu / 1e9)
+        times = (load, wall, closed, cpu / 1e9, bus_cpu / 1e9, sender_cpu / 1e9)
         lost = probe.droppedEvents(context) - dropped
         return Run(number, condition, *times, lost, sent, raw, documents, log_bytes, zstd_bytes)
 

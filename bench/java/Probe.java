@@ -213,14 +213,6 @@ public final class Probe {
       return log;
     } else if (condition.equals("joinsight")) {
       listener = new JoinsightListener(conf);
-    } else if (condition.equals("joinsight on appStatus")) {
-      listener = new JoinsightListener(conf);
-      context.listenerBus().addToStatusQueue(listener);
-      return listener;
-    } else if (condition.equals("joinsight on executorManagement")) {
-      listener = new JoinsightListener(conf);
-      context.listenerBus().addToManagementQueue(listener);
-      return listener;
     } else if (condition.equals("empty")) {
       listener = new Empty();
     } else {
