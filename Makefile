@@ -28,7 +28,7 @@ test: $(VENV)/.dev ## run the tests
 test-ci: $(VENV)/.dev ## run all tests but the rest of the matrix of versions, with one that changes with the day
 	$(BIN)/python listener/build_hook.py
 	$(BIN)/python -m tests.installed
-	$(PYTEST) -m "not nightly and not cluster"
+	$(PYTEST) -m "not nightly and not cluster and not part"
 
 test-matrix: $(VENV)/.dev ## run all that `make test` leaves out, on all versions of Spark
 	$(BIN)/python listener/build_hook.py

@@ -29,5 +29,7 @@ def of_the_day(day: date) -> tuple[str, ...]:
 TODAY = of_the_day(date.fromisoformat(os.environ.get(DAY) or date.today().isoformat()))
 ENDS = (SUPPORTED[0], NEWEST)
 """On what CI runs other tests of each version; the rest of them run at night."""
+OLDER_AT_NIGHT = (*(pytest.param(each, marks=pytest.mark.nightly) for each in SUPPORTED[:-1]), NEWEST)
+"""Parameters of a long test whose versions differ little: the newest in the normal run."""
 BOTH_SCALA = (NEWEST, pytest.param(SCALA_2_12, marks=pytest.mark.nightly))
 """Parameters of a test: the newest in the normal run, Scala 2.12 at night."""

@@ -194,6 +194,7 @@ def test_what_is_wrong_is_said_in_a_line(logs: Path, empty: Engine, tmp_path: Pa
     assert in_ledger(empty) == 1
 
 
+@pytest.mark.nightly
 def test_on_another_spark(spark_environment: Callable[[str], dict[str, str]]) -> None:
     """The tests of this folder once more, on Spark 3.5: its `collect` leaves it to Python to close sockets."""
     environment = spark_environment(SCALA_2_12)

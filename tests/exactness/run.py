@@ -36,7 +36,6 @@ STORE_OPTIONS = {
 }
 STEPS = {
     "semantics": semantics_workload.STEPS,
-    "joins": semantics_workload.JOIN_STEPS,
     "few": semantics_workload.FEW_STEPS,
 }
 FORMATS = formats_workload.STATEMENTS

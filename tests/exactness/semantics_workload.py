@@ -518,8 +518,7 @@ STEPS: tuple[Step, ...] = (
     fetch_failure,
     partial_fetch_failure,
 )
-# The normal run has some of them, in two applications
-JOIN_STEPS: tuple[Step, ...] = (write_tables, joins, reused_exchange)
+# Of `make test`
 FEW_STEPS: tuple[Step, ...] = (
     write_tables,
     skewed_join,

@@ -40,7 +40,7 @@ from joinsight.tables.views import node_metric, plan_edge, plan_node, plan_versi
 
 RUN = Path(__file__).with_name("run.py")
 REPLAY = Path(replay.__file__)
-AQE = {"joins": ("on",), "few": ("on",), "semantics": ("on", "off"), "tpch": ("on", "off")}
+AQE = {"few": ("on",), "semantics": ("on", "off"), "tpch": ("on", "off")}
 """With which settings of adaptive execution a workload runs, one after the other in one application."""
 REST = [
     pytest.param(*run, marks=pytest.mark.matrix if run[0] in TODAY else pytest.mark.nightly)
@@ -71,9 +71,7 @@ def recorder(engine: Engine) -> Iterator[Recorder]:
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize(
-    ("version", "workload"), [(NEWEST, "few"), pytest.param(NEWEST, "joins", marks=pytest.mark.matrix), *REST]
-)
+@pytest.mark.parametrize(("version", "workload"), [pytest.param(NEWEST, "few", marks=pytest.mark.part), *REST])
 def test_what_is_stored_is_what_spark_says(
     version: str,
     workload: str,

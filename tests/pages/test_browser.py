@@ -482,22 +482,6 @@ def test_a_page_prints_on_white_within_the_paper(
         assert not page.locator("form").is_visible()
 
 
-def test_a_phone_is_enough(browser: Browser, url: str, addresses: dict[tuple[str, int], str]) -> None:
-    """Only the plan and the tables scroll sideways, in themselves."""
-    phone = {"viewport": {"width": 360, "height": 740}, "is_mobile": True, "has_touch": True}
-    with Watched(browser, url, **phone) as page:
-        skewed = of(addresses, "skewed")
-        for where in (
-            "/",
-            skewed,
-            f"{skewed}&node=11",
-            of(addresses, "broadcast-timeout"),
-            addresses["app-hostile", 66],
-        ):
-            page.goto(where)
-            assert page.evaluate("document.documentElement.scrollWidth") <= 360, where
-
-
 def test_hostile_texts_stay_texts(browser: Browser, url: str, addresses: dict[tuple[str, int], str]) -> None:
     """Markup, quotes and template code in descriptions, jobs, errors, names and plans are shown as they are."""
     with Watched(browser, url) as page:

@@ -156,15 +156,6 @@ def test_both_themes_can_be_read(browser: Browser, url: str, pages: dict[str, st
             assert page.evaluate(ALL_CONTRASTS) == [], name
 
 
-def test_a_phone_is_enough(browser: Browser, url: str, pages: dict[str, str]) -> None:
-    """Only tables and charts scroll sideways, in themselves."""
-    phone = {"viewport": {"width": 360, "height": 780}, "is_mobile": True, "has_touch": True}
-    with Watched(browser, url, **phone) as page:
-        for name, where in pages.items():
-            page.goto(where)
-            assert page.evaluate("document.documentElement.scrollWidth") <= 360, name
-
-
 def test_pages_print_on_white_without_forms(browser: Browser, url: str, pages: dict[str, str]) -> None:
     """Print is on white, fits the paper's width, and has no forms."""
     with Watched(browser, url, color_scheme="dark", viewport={"width": 720, "height": 1000}) as page:

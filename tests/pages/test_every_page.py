@@ -24,7 +24,7 @@ __all__ = ["browser", "pages", "url"]
 
 pytestmark = pytest.mark.skipif(not CHROMIUM, reason="chromium is not installed (CI installs it)")
 AXE = "axe-core@4.14.1"
-PHONE = {"width": 390, "height": 844}
+PHONE = {"width": 360, "height": 740}
 # Visible elements that reach beyond the screen; drawings scroll within a frame of their own
 TOO_WIDE = """() => [...document.querySelectorAll('body *')].filter(e =>
   e.getClientRects().length && e.getBoundingClientRect().right > innerWidth + 1

@@ -48,6 +48,7 @@ ROUTES = {
 }
 OPENED = " ".join(f"--add-opens=java.base/{each}=ALL-UNNAMED" for each in ("sun.nio.ch", "java.nio", "java.util"))
 """What Spark 3.5 needs on Java 17 and its workers do not give to a driver."""
+OTHERS = [(True, "0"), (False, "50ms")]
 OF_EXECUTORS = {"spark.executor.memory": "512m", "spark.cores.max": "2", "spark.executor.cores": "1"}
 
 
@@ -81,7 +82,7 @@ def check(engine: Engine, cluster: Cluster, *names: str, sampled: bool) -> None:
             assert (sum(samples) > 0) == sampled, samples
 
 
-@pytest.mark.parametrize("route", ROUTES)
+@pytest.mark.parametrize("route", ["extraClassPath", pytest.param("--jars", marks=pytest.mark.nightly)])
 def test_executors_on_workers_send_their_samples(
     version: str, environment: dict[str, str], cluster: Cluster, url: str, engine: Engine, route: str
 ) -> None:
@@ -92,7 +93,7 @@ def test_executors_on_workers_send_their_samples(
     check(engine, cluster, name, sampled=True)
 
 
-@pytest.mark.parametrize("route", ROUTES)
+@pytest.mark.parametrize("route", ["--jars", pytest.param("extraClassPath", marks=pytest.mark.nightly)])
 def test_a_driver_on_a_worker_fetches_the_jar(
     version: str,
     environment: dict[str, str],
@@ -122,8 +123,10 @@ def test_a_driver_on_a_worker_fetches_the_jar(
     check(engine, cluster, f"{name} 1", f"{name} 2", sampled=True)
 
 
-@pytest.mark.parametrize("interval", ["50ms", "0"])
-@pytest.mark.parametrize("submitted", [False, True])
+@pytest.mark.parametrize(
+    ("submitted", "interval"),
+    [(True, "50ms"), (False, "0"), *(pytest.param(*each, marks=pytest.mark.nightly) for each in OTHERS)],
+)
 def test_attach_alone(
     version: str,
     environment: dict[str, str],

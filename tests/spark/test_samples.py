@@ -10,7 +10,7 @@ import msgspec
 import pytest
 from tests.spark.sink import Sink
 from tests.spark_process import JOBS, SparkRun
-from tests.versions import BOTH_SCALA, NEWEST, SCALA_2_12, SUPPORTED
+from tests.versions import BOTH_SCALA, NEWEST, OLDER_AT_NIGHT, SCALA_2_12, SUPPORTED
 
 from joinsight.contract.decode import decode_document
 from joinsight.contract.document import Execution, Stage
@@ -149,7 +149,7 @@ CLUSTER = {
 
 
 @pytest.mark.matrix
-@pytest.mark.parametrize("version", SUPPORTED)
+@pytest.mark.parametrize("version", OLDER_AT_NIGHT)
 @pytest.mark.parametrize(
     ("how", "settings"),
     [
@@ -169,7 +169,7 @@ def test_executors_send_samples_to_the_driver(
 
 
 @pytest.mark.matrix
-@pytest.mark.parametrize("version", (SUPPORTED[0], NEWEST))
+@pytest.mark.parametrize("version", (OLDER_AT_NIGHT[0], NEWEST))
 @pytest.mark.parametrize(("how", "settings"), [("settings", BY_LISTENER), ("late", {})])
 def test_executors_without_the_jar(
     sink: Sink, spark_run: SparkRun, version: str, how: str, settings: dict[str, str]

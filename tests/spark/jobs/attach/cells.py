@@ -20,6 +20,7 @@ for name in names:
         cell(SparkSession.builder, {"team": team, "cell": name})
         work(spark)
     spark.stop()
+cell(builder(from_the_start), {"team": "finance"})
 spark = cell(builder(from_the_start), {"team": "finance"}).getOrCreate()
 cell(SparkSession.builder, {"team": "finance"})
 work(spark)
