@@ -292,10 +292,7 @@ def _joins() -> Panel:
         "Joins per second by strategy. A change for all jobs at once means a new setting or version of Spark.",
         promql(_rate("joinsight_joins_total", "strategy"), "{{strategy}}"),
         "ops",
-        Drawn(
-            bars=False,
-            named=tuple(GROUPS["strategies"]),
-        ),
+        Drawn(bars=False, named=tuple(GROUPS["strategies"])),
         span=6,
     )
 

@@ -44,10 +44,7 @@ def cost() -> dashboard.Dashboard:
             *tags(),
             text_variable("price", "Price of a core-hour", "In any currency, e.g. 0.05. 0: no prices.", "0"),
         ],
-        [
-            ("All jobs", [*_numbers(), _weeks("task"), _weeks("wall")]),
-            ("Which jobs and joins?", [_jobs(), _joins()]),
-        ],
+        [("All jobs", [*_numbers(), _weeks("task"), _weeks("wall")]), ("Which jobs and joins?", [_jobs(), _joins()])],
         annotations=[failures(), plan_changes(is_on=False), deployments()],
         time="now-28d",
     )

@@ -386,9 +386,7 @@ def _operators() -> Panel:
         {
             "job_name": JOB_COLUMN,
             "operator_key": Column(
-                "Join",
-                links=[to("All its runs", "joins", of_row(job="job_name", operator="operator_key"))],
-                width=150,
+                "Join", links=[to("All its runs", "joins", of_row(job="job_name", operator="operator_key"))], width=150
             ),
             "keys": Column("On"),
             "strategies": Column("Strategies"),

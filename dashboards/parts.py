@@ -106,13 +106,7 @@ def number(
 
 
 def rows(
-    title: str,
-    description: str,
-    query: Query,
-    columns: Mapping[str, Column],
-    *,
-    span: int = 24,
-    height: int = 9,
+    title: str, description: str, query: Query, columns: Mapping[str, Column], *, span: int = 24, height: int = 9
 ) -> Panel:
     """A table; the columns have the names of the query's."""
     panel = (

@@ -214,8 +214,7 @@ def _operators() -> Panel:
             "kind": Column("Kind", coloured="operators", width=90),
             "node_id": NODE,
             "what": Column(
-                "What",
-                links=[to("In all its runs", "${__data.fields.dashboard}", of_row(operator="operator_key"))],
+                "What", links=[to("In all its runs", "${__data.fields.dashboard}", of_row(operator="operator_key"))]
             ),
             "bytes": Column("Bytes", "bytes", bar=True, width=180),
             "rows": Column("Rows", "short", width=90),

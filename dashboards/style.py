@@ -19,12 +19,7 @@ GROUPS = {
         "skipped": "gray",
     },
     "severities": {"info": "blue", "warning": "orange", "critical": "red"},
-    "costs": {
-        "shuffle written": "orange",
-        "broadcast": "purple",
-        "spilled to disk": "red",
-        "read by tasks": "green",
-    },
+    "costs": {"shuffle written": "orange", "broadcast": "purple", "spilled to disk": "red", "read by tasks": "green"},
     "phases": {"collect": "light-purple", "build": "purple", "send": "dark-purple"},
     "tasks": {"write": "orange", "wait": "dark-red"},
     "strategies": dict(

@@ -95,11 +95,7 @@ def graph_of(tree: Sequence[PlanNode], *, keep_duplicate_subquery_edges: bool = 
 
 def application(**changes: Any) -> Application:
     """A running application."""
-    standard = {
-        **_common(),
-        "state": "running",
-        "started_at_ms": STARTED_AT_MS - 5_000,
-    }
+    standard = {**_common(), "state": "running", "started_at_ms": STARTED_AT_MS - 5_000}
     return Application(**{**standard, **changes})
 
 

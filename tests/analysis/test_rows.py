@@ -71,12 +71,7 @@ def test_shuffle_is_described() -> None:
         "ENSURE_REQUIREMENTS",
         1,
     )
-    assert some(row, *tables.EXECUTION_KEY) == (
-        datetime(2026, 1, 1, tzinfo=timezone.utc),
-        "local-1767225600000",
-        "",
-        0,
-    )
+    assert some(row, *tables.EXECUTION_KEY) == (datetime(2026, 1, 1, tzinfo=timezone.utc), "local-1767225600000", "", 0)
 
 
 def test_a_metric_of_a_shuffle_is_its_sum_and_null_where_not_measured() -> None:
@@ -734,10 +729,7 @@ def test_execution_without_a_plan() -> None:
 
 def test_a_running_execution_has_no_end() -> None:
     """What runs has neither end nor duration."""
-    assert some(only(stored_rows(execution(state="running"))["execution"]), "ended_at", "duration_ms") == (
-        None,
-        None,
-    )
+    assert some(only(stored_rows(execution(state="running"))["execution"]), "ended_at", "duration_ms") == (None, None)
 
 
 def test_a_duration_is_never_negative() -> None:

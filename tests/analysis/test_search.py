@@ -34,10 +34,7 @@ def test_an_execution_is_found_by_what_it_is_about(engine: Engine) -> None:
     sql = f"SELECT churn, {', '.join(f'c{i}' for i in range(MAX_WORDS))}"
     one = {"description": "Revenue by région", "job_name": "finance/nightly", "application_id": "one"}
     Writer(engine).write(
-        [
-            planned(PLAN, statement=sql, **one),
-            planned("Scan", description="other", application_id="two"),
-        ]
+        [planned(PLAN, statement=sql, **one), planned("Scan", description="other", application_id="two")]
     )
 
     def found(asked: str) -> list[str]:

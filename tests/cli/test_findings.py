@@ -154,10 +154,7 @@ GROUP = {
     ("changes", "text"),
     [
         ({}, "in 3 of 1,200 runs, first 2026-11-15 08:30, last 2026-11-20 08:30"),
-        (
-            {"first_run_at": DAY - timedelta(5)},
-            "in 3 of 1,200 runs, first 2026-11-15 08:30 or earlier, last",
-        ),
+        ({"first_run_at": DAY - timedelta(5)}, "in 3 of 1,200 runs, first 2026-11-15 08:30 or earlier, last"),
         ({"last_run_at": DAY + timedelta(1)}, "last 2026-11-20 08:30, not in the last run"),
         ({"executions": 1, "first_seen_at": DAY}, "in 1 of 1,200 runs, first 2026-11-20 08:30"),
         ({"executions": 1, "runs": 1, "first_seen_at": DAY, "first_run_at": DAY}, "in 1 run, 2026-11-20 08:30"),

@@ -166,9 +166,7 @@ def test_few_fields_are_required() -> None:
         "JoinHint": {"metric"},
         "Job": {"id", "submitted_at_ms", "stages"},
         "Stage": {"id", "attempt", "name", "tasks", "state"},
-        "Slowest": {
-            *("host", "tasks", "run_time_ms", "cpu_time_ms", "median_ms", "others_median_ms", "excess_ms"),
-        },
+        "Slowest": {*("host", "tasks", "run_time_ms", "cpu_time_ms", "median_ms", "others_median_ms", "excess_ms")},
         "Spread": {"min", "median", "p95", "max", "max_task"},
         "Nested": {"id", "started_at_ms"},
     }

@@ -25,13 +25,7 @@ from joinsight.backfill.listing import Local, find
 from joinsight.backfill.log_file import ROLLING, LogFile
 from joinsight.backfill.tasks import LogDocuments, Outcome
 from joinsight.contract.document import Application, Document
-from joinsight.tables import (
-    Row,
-    application,
-    as_columns,
-    execution,
-    stage,
-)
+from joinsight.tables import Row, application, as_columns, execution, stage
 from joinsight.tables.views import node_metric, plan_edge, plan_node, plan_version, segment
 
 RECORDED = Path(__file__).with_name("recorded")

@@ -50,10 +50,7 @@ def test_reading_again_gives_the_same_documents(version: str, tmp_path: Path) ->
 @pytest.mark.matrix
 @pytest.mark.parametrize("version", VERSIONS[:-1])
 def test_the_jars_of_each_spark_read_the_logs_of_all(
-    version: str,
-    spark_environment: Callable[[str], dict[str, str]],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    version: str, spark_environment: Callable[[str], dict[str, str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Newer ones, too: the same lines, byte by byte."""
     logs = [recorded(each, tmp_path)[0].request() for each in VERSIONS]

@@ -153,10 +153,7 @@ def test_secrets_are_not_shown(stub: Stub, tmp_path: Path, caplog: pytest.LogCap
             {"token": "glsa_wrong"},
             "Grafana responded with status 401 to GET /api/folders/joinsight: Invalid API key. The token is not valid",
         ),
-        (
-            {"role": "Viewer"},
-            "status 403 to POST /api/folders: You'll need additional permissions",
-        ),
+        ({"role": "Viewer"}, "status 403 to POST /api/folders: You'll need additional permissions"),
         ({"version": "11.6.0"}, "Grafana 11.6.0 is too old: the dashboards need 12.0 or later"),
         ({"path": "/elsewhere"}, "Grafana does not respond at .*/elsewhere: Grafana responded with status 404"),
         ({"replies": {"/api/health": (200, b"<html>")}}, "is not Grafana: the response to .* is not JSON"),

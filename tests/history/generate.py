@@ -68,13 +68,7 @@ class Planted:
 
 
 def generate(
-    engine: Engine,
-    *,
-    days: int,
-    end: datetime,
-    seed: int = 0,
-    jobs: int = 200,
-    tables: Collection[str] | None = None,
+    engine: Engine, *, days: int, end: datetime, seed: int = 0, jobs: int = 200, tables: Collection[str] | None = None
 ) -> Planted:
     """Fill the tables with the history of the `days` before `end`, from midnight (UTC) on.
 

@@ -89,13 +89,7 @@ STORIES = (
         small=1.002 * _AT_THRESHOLD,
     ),
     Story("slower", "pair", 0.75, _from_then_on(Effect(time=2.2)), {"time_factor": 2.2}),
-    Story(
-        "data_grew",
-        "pair",
-        0.80,
-        _from_then_on(Effect(large=2.5)),
-        {"data_factor": 2.5, "time_factor": 2.5**0.85},
-    ),
+    Story("data_grew", "pair", 0.80, _from_then_on(Effect(large=2.5)), {"data_factor": 2.5, "time_factor": 2.5**0.85}),
     Story("skew", "pair", 0.55, _from_then_on(Effect(largest_share=0.45)), {"largest_share": 0.45}),
     Story("spill", "pair", 0.85, _from_then_on(Effect(spilled_share=0.6)), {"spilled_share": 0.6}),
     Story(

@@ -178,10 +178,7 @@ JOINS = {
     ),
     "BroadcastNestedLoopJoin BuildRight, Cross": JoinText("BroadcastNestedLoopJoin", "Cross", "right"),
     "BroadcastNestedLoopJoin BuildRight, Inner, ((key#9L < key#14L) AND ((grp#11L + grp#16L) > 3))": JoinText(
-        "BroadcastNestedLoopJoin",
-        "Inner",
-        "right",
-        condition="((key#9L < key#14L) AND ((grp#11L + grp#16L) > 3))",
+        "BroadcastNestedLoopJoin", "Inner", "right", condition="((key#9L < key#14L) AND ((grp#11L + grp#16L) > 3))"
     ),
     "BroadcastNestedLoopJoin BuildRight, ExistenceJoin(exists#27), (key#14L < id#8L)": JoinText(
         "BroadcastNestedLoopJoin", "ExistenceJoin", "right", condition="(key#14L < id#8L)"
@@ -194,12 +191,7 @@ JOINS = {
     ),
     "SortMergeAsOfJoin [k#6], [k#9], [t#7], [t#10], true, if ((t#7 > t#10)) (t#7 - t#10) else (t#10 - t#7),"
     " LeftOuter": JoinText(
-        "SortMergeAsOfJoin",
-        "LeftOuter",
-        None,
-        ("k#6",),
-        ("k#9",),
-        "if ((t#7 > t#10)) (t#7 - t#10) else (t#10 - t#7)",
+        "SortMergeAsOfJoin", "LeftOuter", None, ("k#6",), ("k#9",), "if ((t#7 > t#10)) (t#7 - t#10) else (t#10 - t#7)"
     ),
     "SortMergeAsOfJoin [t#7], [t#10], (t#7 >= t#10), (t#7 - t#10), Inner": JoinText(
         "SortMergeAsOfJoin", "Inner", condition="(t#7 >= t#10)"

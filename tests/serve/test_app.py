@@ -107,10 +107,7 @@ BAD_LINES = {
         as_line(application()).replace(b'"documents_made":0', b'"documents_made":-1'),
         "Expected `int` >= 0 - at `$.documents_made`",
     ),
-    "64 MB": (
-        as_line(execution(description="x" * 64_000_000)),
-        "the document is larger than 16777216 bytes",
-    ),
+    "64 MB": (as_line(execution(description="x" * 64_000_000)), "the document is larger than 16777216 bytes"),
     "text that is no UTF-8": (b'{"kind": "\xff"}', "'utf-8' codec can't decode byte 0xff"),
 }
 

@@ -511,10 +511,7 @@ REGRESSIONS = (
     "v_regressions",
 )
 FINDINGS = ("joinsight_finding_groups(since timestamptz)", "v_finding_groups")
-PARTS = {
-    "Regressions": (REGRESSIONS, "joinsight regressions"),
-    "Findings": (FINDINGS, "joinsight findings"),
-}
+PARTS = {"Regressions": (REGRESSIONS, "joinsight regressions"), "Findings": (FINDINGS, "joinsight findings")}
 
 
 def break_function(engine: Engine, signature: tuple[str, str], state: str) -> None:

@@ -142,10 +142,7 @@ def test_sampling_can_be_switched_off(
     assert not any(stage.samples for each in stages(sink.taken()).values() for stage in each)
 
 
-CLUSTER = {
-    "spark.master": f"local-cluster[{TASKS},1,1024]",
-    "spark.executor.memory": "512m",
-}
+CLUSTER = {"spark.master": f"local-cluster[{TASKS},1,1024]", "spark.executor.memory": "512m"}
 
 
 @pytest.mark.matrix

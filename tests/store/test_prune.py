@@ -90,13 +90,7 @@ def fill(engine: Engine) -> None:
     writer = Writer(engine)
     old = (datetime.now(timezone.utc) - KEEP).replace(day=1, hour=0, minute=0, second=0, microsecond=0)
     cut = int(old.timestamp() * 1000)
-    for app, time_ms in (
-        ("a400", ago(400)),
-        ("a200", ago(200)),
-        ("before", cut - 1),
-        ("after", cut),
-        ("now", ago(0)),
-    ):
+    for app, time_ms in (("a400", ago(400)), ("a200", ago(200)), ("before", cut - 1), ("after", cut), ("now", ago(0))):
         document = planned(PLAN, application_id=app, started_at_ms=time_ms, ended_at_ms=time_ms)
         writer.write([application(application_id=app, started_at_ms=time_ms), document])
         last_heard(engine, app, (ago(0) - time_ms) / 86_400_000)

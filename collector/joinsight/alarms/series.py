@@ -11,15 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import median
 
-from joinsight.alarms.detector import (
-    NONE,
-    WINDOW,
-    Evidence,
-    changed_at,
-    larger,
-    more_frequent,
-    score,
-)
+from joinsight.alarms.detector import NONE, WINDOW, Evidence, changed_at, larger, more_frequent, score
 from joinsight.tables import CANCELLED, DURATION, FAILED
 
 LEAST_WEEKS: Mapping[str, float] = {DURATION: 2000.0, FAILED: 4000.0, CANCELLED: 4000.0}

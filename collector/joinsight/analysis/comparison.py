@@ -84,14 +84,7 @@ MEASURES: Mapping[str, Sequence[Measure]] = {
 """The measures by table; ``stage`` is the total of the stages of an execution that ran."""
 
 MIN_RATIO = 0.2
-MIN_CHANGE: Mapping[str, float] = {
-    "bytes": 1 << 20,
-    "rows": 1_000,
-    "ms": 100,
-    "ns": 100e6,
-    "ratio": 0.5,
-    "count": 1,
-}
+MIN_CHANGE: Mapping[str, float] = {"bytes": 1 << 20, "rows": 1_000, "ms": 100, "ns": 100e6, "ratio": 0.5, "count": 1}
 """A change is large from both thresholds on: this share of the larger value, and this difference in its unit."""
 
 # Approximate milliseconds per unit, to sort changes across units: 100 KiB or 1,000 rows count as 1 ms

@@ -103,11 +103,7 @@ def backfill(
     """
     started = time.monotonic()
     listing = find(Local() if spark is None else Hadoop(spark), paths)
-    report = Report(
-        found=len(listing.logs),
-        unreadable=listing.unreadable,
-        empty=listing.empty,
-    )
+    report = Report(found=len(listing.logs), unreadable=listing.unreadable, empty=listing.empty)
     before = {} if again else event_logs.seen(engine, list(listing.logs))
     changed: list[LogFile] = []
     for key, log in listing.logs.items():

@@ -50,10 +50,7 @@ _SECTIONS = {
         "diff": ("diff", "Compare two executions: plan, settings and numbers."),
         "gate": ("gate", "Compare the queries of a branch with those of main, for CI."),
         "regressions": ("regressions", "List queries and operators that have become worse."),
-        "report": (
-            "report",
-            "Write a report: what became slower and why, what costs most, what will break.",
-        ),
+        "report": ("report", "Write a report: what became slower and why, what costs most, what will break."),
     },
     "Manage": {
         "doctor": ("doctor", "Check the database, the collector and all deliveries."),

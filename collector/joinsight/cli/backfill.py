@@ -85,13 +85,7 @@ def backfill(
                 raise ConfigurationError(URL_VARIABLE, None, problem, "Name a PostgreSQL server.")
         with following() as follow:
             report = run.backfill(
-                spark,
-                engine,
-                paths,
-                again=again,
-                connections=connections,
-                thresholds=thresholds,
-                follow=follow,
+                spark, engine, paths, again=again, connections=connections, thresholds=thresholds, follow=follow
             )
     if as_json:
         click.echo(to_json(_as_json(report)))

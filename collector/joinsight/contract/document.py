@@ -283,8 +283,7 @@ class Stage(StageTotals, frozen=True):
     ] = None
     oldest_task: Annotated[Count | None, Meta(description="the id of this task")] = None
     slots: Annotated[
-        Int | None,
-        Meta(description="most tasks that the executors could run at once while it ran; absent: unknown"),
+        Int | None, Meta(description="most tasks that the executors could run at once while it ran; absent: unknown")
     ] = None
     width: Annotated[Int | None, Meta(description="most tasks that ran at once; absent: unknown")] = None
     tail_at_ms: Annotated[
@@ -353,8 +352,7 @@ class Application(_Document, frozen=True, kw_only=True, tag="application"):
     configuration: Annotated[dict[str, str], Meta(description="allow-listed settings of the SparkConf")] = {}
     documents_made: Annotated[Count, Meta(description="number of documents created so far")] = 0
     dropped: Annotated[
-        dict[str, Numbers],
-        Meta(description="documents dropped in the driver so far, by cause: memory, spool, failure"),
+        dict[str, Numbers], Meta(description="documents dropped in the driver so far, by cause: memory, spool, failure")
     ] = {}
     refused: Annotated[Numbers, Meta(description="documents that the collector permanently refused so far")] = []
     listener_failures: Annotated[Count, Meta(description="exceptions caught in callbacks")] = 0

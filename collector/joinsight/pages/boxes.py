@@ -23,10 +23,7 @@ _MIN_VISIBLE = 1.28  # CSS pixels
 
 _KEYS, _FUNCTIONS, _END = "(keys=[", "], functions=[", "])"
 """What Spark writes around the arguments of an aggregation."""
-_BROADCAST_MODES = {
-    "HashedRelationBroadcastMode": "for a hash join",
-    "IdentityBroadcastMode": "for a nested-loop join",
-}
+_BROADCAST_MODES = {"HashedRelationBroadcastMode": "for a hash join", "IdentityBroadcastMode": "for a nested-loop join"}
 
 
 @dataclass(slots=True)

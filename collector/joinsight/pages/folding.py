@@ -13,10 +13,7 @@ _KINDS = ("adapter", "filter", "limit", "project", "query_stage")
 
 
 def chains(
-    roots: Sequence[int],
-    tree: Mapping[int, Sequence[int]],
-    nodes: Mapping[int, TreeNode],
-    keep: Collection[int],
+    roots: Sequence[int], tree: Mapping[int, Sequence[int]], nodes: Mapping[int, TreeNode], keep: Collection[int]
 ) -> dict[int, list[int]]:
     """Chains of at least two operators by their topmost one; those in `keep` are in none.
 

@@ -93,10 +93,7 @@ def _size(text: str) -> int:
 
 
 def _offline(
-    page: str,
-    panels: Mapping[int, str],
-    notes: Sequence[str] = (),
-    leaves_out: _Condition | None = None,
+    page: str, panels: Mapping[int, str], notes: Sequence[str] = (), leaves_out: _Condition | None = None
 ) -> str:
     head = "".join(f'<p class="note">{note}</p>' for note in notes)
     end = render("one_file.html", panels={node: Markup(panel) for node, panel in panels.items()}, version=__version__)

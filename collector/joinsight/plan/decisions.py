@@ -279,10 +279,7 @@ def _read(change: Change, node: Node, shuffle: Node) -> Iterator[Decision]:
     plan = change.after
     made = plan.total(shuffle, "number of partitions") or texts.shuffle_text(shuffle.simple).partitions
     partitions = (made, plan.total(node, "number of partitions"))
-    splits = (
-        plan.total(node, "number of skewed partitions"),
-        plan.total(node, "number of skewed partition splits"),
-    )
+    splits = (plan.total(node, "number of skewed partitions"), plan.total(node, "number of skewed partition splits"))
     for word, kind, (before, after) in (
         ("coalesced", "coalesced", partitions),
         ("skewed", "skew_split", splits),

@@ -162,9 +162,7 @@ def build(plan: Sequence[PlanNode], parents: Sequence[int], *, keep_duplicate_su
 
 
 def equal_subtrees(
-    below_first: Iterable[int],
-    children: Callable[[int], Iterable[int]],
-    label: Callable[[int], Hashable],
+    below_first: Iterable[int], children: Callable[[int], Iterable[int]], label: Callable[[int], Hashable]
 ) -> Mapping[int, int]:
     """A number for each node, the same for subtrees whose nodes have equal labels and children.
 

@@ -74,10 +74,7 @@ FILES_SIZE = "size of files read"
 WRITE_TIME = "shuffle write time"
 """In nanoseconds; all other times are in milliseconds."""
 _PIPELINED = "isPipelined=true"
-_ROWS_AND_BYTES = (
-    (ROWS_WRITTEN, ("shuffle bytes written",)),
-    (ROWS_READ, ("local bytes read", "remote bytes read")),
-)
+_ROWS_AND_BYTES = ((ROWS_WRITTEN, ("shuffle bytes written",)), (ROWS_READ, ("local bytes read", "remote bytes read")))
 _BYTES = (
     "shuffle bytes written",
     "data size of build side",

@@ -24,15 +24,7 @@ from prometheus_client.registry import Collector
 from joinsight import __version__
 from joinsight.analysis.rows import Rows
 from joinsight.serve.admission import Admission
-from joinsight.serve.metrics_table import (
-    JOB_NAME,
-    METRICS,
-    OTHER,
-    REGRESSION_KINDS,
-    REGRESSION_SUBJECTS,
-    Label,
-    Metric,
-)
+from joinsight.serve.metrics_table import JOB_NAME, METRICS, OTHER, REGRESSION_KINDS, REGRESSION_SUBJECTS, Label, Metric
 from joinsight.serve.refusals import REFUSED, Refusals
 from joinsight.store.activity import Activity
 from joinsight.tables import (

@@ -126,11 +126,7 @@ GROUPS = (
             _counter(
                 "joinsight_execution_input_bytes_total", "bytes", "Bytes read from sources by tasks of SQL executions"
             ),
-            _counter(
-                "joinsight_execution_spilled_bytes_total",
-                "bytes",
-                "Bytes that SQL executions spilled to disk",
-            ),
+            _counter("joinsight_execution_spilled_bytes_total", "bytes", "Bytes that SQL executions spilled to disk"),
             _counter(
                 "joinsight_incomplete_executions_total",
                 "executions",
@@ -283,18 +279,10 @@ GROUPS = (
                 "joinsight_job_task_seconds_total", "seconds", "Run time of tasks of SQL executions, by job", JOB_NAME
             ),
             _counter(
-                "joinsight_job_shuffle_written_bytes_total",
-                "bytes",
-                "Shuffle bytes written by tasks, by job",
-                JOB_NAME,
+                "joinsight_job_shuffle_written_bytes_total", "bytes", "Shuffle bytes written by tasks, by job", JOB_NAME
             ),
             _counter("joinsight_job_broadcast_bytes_total", "bytes", "Bytes of broadcast relations, by job", JOB_NAME),
-            _counter(
-                "joinsight_job_spilled_bytes_total",
-                "bytes",
-                "Bytes spilled to disk, by job",
-                JOB_NAME,
-            ),
+            _counter("joinsight_job_spilled_bytes_total", "bytes", "Bytes spilled to disk, by job", JOB_NAME),
             _counter("joinsight_job_findings_total", "findings", "Findings, by job", JOB_NAME, _FINDINGS),
             _gauge(
                 "joinsight_job_info",
@@ -336,12 +324,7 @@ GROUPS = (
                 "Requests to /v1/documents by response status",
                 Label("status", _STATUSES),
             ),
-            _counter(
-                "joinsight_token_requests_total",
-                "requests",
-                "Requests to /v1/documents by token name",
-                TOKEN,
-            ),
+            _counter("joinsight_token_requests_total", "requests", "Requests to /v1/documents by token name", TOKEN),
             _counter("joinsight_received_bytes_total", "bytes", "Bytes of requests, as received over the wire"),
             _histogram("joinsight_batch_documents", "documents", "Documents in a decoded request", _DOCUMENTS),
             _histogram(

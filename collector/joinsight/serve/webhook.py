@@ -136,13 +136,7 @@ def _note(connection: Connection, webhook: Webhook, now: datetime) -> None:
         if message["id"] in noted:
             continue
         message |= read_owner(connection, message["job"])
-        values = {
-            "notification_id": message["id"],
-            "created_at": now,
-            "body": message,
-            "attempts": 0,
-            "next_at": now,
-        }
+        values = {"notification_id": message["id"], "created_at": now, "body": message, "attempts": 0, "next_at": now}
         connection.execute(insert(notification).values(values).on_conflict_do_nothing())
     connection.execute(notification.delete().where(notification.c.created_at < now - KEPT))
 

@@ -197,13 +197,7 @@ _OPERATORS = (
         "bytes_written",
         "coalesce(write_time_ns div 1000000 + fetch_wait_ms, write_time_ns div 1000000, fetch_wait_ms)",
     ),
-    _Operator(
-        "broadcast",
-        ("size_bytes", "rows", *tables.DRIVER_PHASES),
-        "rows",
-        "size_bytes",
-        tables.DRIVER_MS,
-    ),
+    _Operator("broadcast", ("size_bytes", "rows", *tables.DRIVER_PHASES), "rows", "size_bytes", tables.DRIVER_MS),
 )
 _TABLES = {"join": "joins", "shuffle": "shuffle", "broadcast": "broadcast"}
 

@@ -93,10 +93,7 @@ class Writer:
         self._lock = threading.Lock()
 
     def write(
-        self,
-        documents: Sequence[Document],
-        refused: Sequence[delivery.Refused] = (),
-        lock_seconds: int | None = None,
+        self, documents: Sequence[Document], refused: Sequence[delivery.Refused] = (), lock_seconds: int | None = None
     ) -> Written:
         """Store a batch and commit. Raises SQLAlchemy's `DBAPIError` when the database is unavailable or faulty.
 

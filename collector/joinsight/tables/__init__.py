@@ -62,14 +62,7 @@ from joinsight.tables.packed import (
     pack_plans,
     pack_times,
 )
-from joinsight.tables.plan import (
-    AqeDecisionRow,
-    NodeMetricRow,
-    PlanEdgeRow,
-    PlanNodeRow,
-    PlanVersionRow,
-    aqe_decision,
-)
+from joinsight.tables.plan import AqeDecisionRow, NodeMetricRow, PlanEdgeRow, PlanNodeRow, PlanVersionRow, aqe_decision
 from joinsight.tables.rollup import ROLLUPS, baseline, rollup_day, rollup_operator_day
 from joinsight.tables.segment import SegmentRow
 from joinsight.tables.shuffle import ShuffleRow, shuffle

@@ -68,8 +68,7 @@ class ExecutionRow(ExecutionKey, frozen=True, kw_only=True):
     tasks: Long | None = column("successful tasks of these stages")
     task_time_ms: Ms | None = column("run time of all its tasks, milliseconds")
     is_sampled: bool = required(
-        "whether tasks of it were sampled (docs/task-time.md); false in rows of before schema 2",
-        earlier="false",
+        "whether tasks of it were sampled (docs/task-time.md); false in rows of before schema 2", earlier="false"
     )
     input_bytes: Bytes | None = column(
         "bytes that its tasks read from sources, as counted by Spark: for columnar files the columns, not"

@@ -78,8 +78,7 @@ class JoinRow(ExecutionKey, frozen=True, kw_only=True):
         ),
     )
     broadcast_side: str | None = column(
-        "left or right: the side that was broadcast, or the smaller measured side that may be",
-        one_of=("left", "right"),
+        "left or right: the side that was broadcast, or the smaller measured side that may be", one_of=("left", "right")
     )
     broadcast_side_bytes: Bytes | None = column(
         "was_broadcast: size of the relation in memory, many times that of its rows if they are few."

@@ -137,9 +137,7 @@ def pack_times(segments: Sequence[SegmentRow], task_times: Sequence[TaskTimeRow]
         return []
     return [
         ExecutionTimesRow(
-            **_key_of(first),
-            segments=_packed(segments, _KEY + 1),
-            task_times=_packed(task_times, _KEY + 1),
+            **_key_of(first), segments=_packed(segments, _KEY + 1), task_times=_packed(task_times, _KEY + 1)
         )
     ]
 

@@ -9,19 +9,7 @@ from datetime import datetime
 
 from sqlalchemy import Index
 
-from joinsight.tables.declare import (
-    Bytes,
-    ExecutionKey,
-    Int,
-    Json,
-    Long,
-    Ms,
-    Rows,
-    Strings,
-    column,
-    required,
-    table_of,
-)
+from joinsight.tables.declare import Bytes, ExecutionKey, Int, Json, Long, Ms, Rows, Strings, column, required, table_of
 
 
 class PlanVersionRow(ExecutionKey, frozen=True, kw_only=True):

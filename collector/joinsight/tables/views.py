@@ -209,11 +209,7 @@ v_segments = _operators(
     ),
 )
 
-v_costs = _operators(
-    "v_costs",
-    "What a kind of work cost an execution, with the execution and its application.",
-    cost,
-)
+v_costs = _operators("v_costs", "What a kind of work cost an execution, with the execution and its application.", cost)
 
 v_findings = _operators(
     "v_findings",
