@@ -13,6 +13,8 @@ _SPILL_PER_SECOND = 20 * MB
 """Bytes of deserialized data that a task spills, and reads again, in a second."""
 _MOST_SPILL = 0.7
 """The largest share of a stage that spilling can have taken."""
+_MOST_STRETCH = 3
+"""How many times as long as they work tasks run on busy hosts; what they wait beyond that, is not only for CPUs."""
 SPILL_SIZE = "spill size"
 _MUCH_GC = 0.15
 """Share of the run time of tasks."""
@@ -38,7 +40,7 @@ def memory(view: View) -> Iterator[Cause]:
             worst.stage_id,
         )
     spilling = [
-        (min(round(ran.wall_ms * min(_MOST_SPILL, 1_000 * size / _SPILL_PER_SECOND / ran.run_ms)), most), ran)
+        (min(round(ran.wall_ms * min(_MOST_SPILL, 1_000 * size / _SPILL_PER_SECOND / _worked_ms(ran))), most), ran)
         for ran in view.ran
         if ran.run_ms and (size := ran.number("memory_spilled_bytes")) and (most := _most_spill(view, ran)) > 0
     ]
@@ -57,6 +59,11 @@ def memory(view: View) -> Iterator[Cause]:
             worst.stage_id,
             certainty=BESIDE_SKEW if worst.stage_id in skewed else 1.0,
         )
+
+
+def _worked_ms(ran: Ran) -> float:
+    """Run time without that in which busy hosts kept tasks waiting: spilling then takes longer as all else does."""
+    return max(ran.cpu_ms + ran.number("gc_time_ms"), ran.run_ms / _MOST_STRETCH)
 
 
 def _most_spill(view: View, ran: Ran) -> int:
