@@ -36,7 +36,7 @@ _LEAST_SAMPLED = 20
 _SEED = 1
 OUTPUT = "output"
 """The name of a count: rows of the join's output."""
-_IS_TOTAL = "is_total"
+_TOTALS = "totals"
 
 
 @dataclass(frozen=True)
@@ -97,11 +97,8 @@ def _tops(
     from pyspark.sql import functions as f
 
     names_of_sides = [side.name for side in found.sides]
-    is_total = f.col(_IS_TOTAL)
-    twice = _tagged(found, columns, sides).withColumn(_IS_TOTAL, f.explode(f.array(f.lit(False), f.lit(True))))
-    # One row counts for its key and for the total: all is counted in one pass with one shuffle
-    keyed = twice.select(is_total, *(f.when(~is_total, f.col(each)).alias(each) for each in columns), *names_of_sides)
-    counts = keyed.groupBy(_IS_TOTAL, *columns).agg(*(f.sum(side).alias(side) for side in names_of_sides))
+    sums = [f.sum(side).alias(side) for side in names_of_sides]
+    counts = _tagged(found, columns, sides).groupBy(*columns).agg(*sums).observe(_TOTALS, *sums)
     measures = list(names_of_sides)
     if join_type is not None:
         scales = [1.0 if part is None else 1 / part for part in fractions]
@@ -113,13 +110,13 @@ def _tops(
     shares = [f.col(measure) / f.lit(whole) for measure, whole in zip(measures, wholes, strict=False)]
     if found.has_condition:  # no share of the output: keys whose pairs are mostly dropped must not displace others
         shares[-1] = f.least(shares[-1], f.lit(1 / LISTED))
-    order = [f.desc(_IS_TOTAL), f.desc(f.greatest(*shares) if len(shares) > 1 else shares[0]), f.desc(measures[-1])]
-    largest = counts.orderBy(*order).limit(1 + LISTED)
-    collected = _described(context, largest.select(_IS_TOTAL, *values.columns(), *measures).collect)
-    total = next((row for row in collected if row[_IS_TOTAL]), None)
+    order = [f.desc(f.greatest(*shares) if len(shares) > 1 else shares[0]), f.desc(measures[-1])]
+    largest: Any = counts.orderBy(*order).limit(LISTED).select(*values.columns(), *measures)
+    collected = _described(context, largest.collect)
+    totals = largest._jdf.queryExecution().observedMetrics().get(_TOTALS)
     rows, factors = {}, {}
-    for side, size, part in zip(names_of_sides, sizes, fractions, strict=True):
-        read_rows = 0 if total is None else int(total[side])
+    for i, (side, size, part) in enumerate(zip(names_of_sides, sizes, fractions, strict=True)):
+        read_rows = 0 if totals.isEmpty() or totals.get().isNullAt(i) else int(totals.get().getLong(i))
         # What went into a join was measured; below a partial aggregation, only what was read
         is_known = join_type is not None and part is not None and size is not None
         rows[side] = int(size or 0) if is_known else round(read_rows / (part or 1))
@@ -127,7 +124,6 @@ def _tops(
     by_key = [
         (values.of(row), {measure: round(int(row[measure]) * factors.get(measure, 1)) for measure in measures})
         for row in collected
-        if not row[_IS_TOTAL]
     ]
     return Counts(
         by_key,

@@ -119,7 +119,9 @@ def sampled(session: Any, plan: Any, part: float, seed: int) -> Any:
     above = above[:is_above]
     rows = above[-1].child() if above else plan
     rows.setAnalyzed()
-    changed = DataFrame(dataset(session, rows), session).sample(part, seed=seed)._jdf.queryExecution().analyzed()
+    changed = (
+        DataFrame(dataset(session, rows), session).sample(fraction=part, seed=seed)._jdf.queryExecution().analyzed()
+    )
     for node in reversed(above):
         changed = node.withNewChildren(scala_list(session._jvm, [changed]))
     changed.setAnalyzed()
