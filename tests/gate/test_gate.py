@@ -26,7 +26,7 @@ from joinsight.cli import cli
 from joinsight.contract.decode import MAX_DOCUMENT_BYTES, decode_document
 from joinsight.contract.document import Job, Nested
 from joinsight.gate.accepted import Accepted, read_accepted, write_accepted
-from joinsight.gate.pairs import Pair, pairs
+from joinsight.gate.pairs import QueryPair, pairs
 from joinsight.gate.report import PairResult, junit_xml, markdown
 from joinsight.gate.runs import QueryRun, read_database, read_file
 from joinsight.store.database import connect
@@ -116,8 +116,8 @@ def test_more_shuffled_bytes_count_from_20_percent_and_1_mib(runs: list[QueryRun
     """From 20 % and 1 MiB on; what is accepted may grow by as much, and can be accepted again for the same reason."""
     run = replace(runs[0], numbers={**runs[0].numbers, "shuffle_write_bytes": 10 << 20})
 
-    def grown(size: int | None) -> Pair:
-        return Pair(run, replace(run, numbers={**run.numbers, "shuffle_write_bytes": size}))
+    def grown(size: int | None) -> QueryPair:
+        return QueryPair(run, replace(run, numbers={**run.numbers, "shuffle_write_bytes": size}))
 
     assert grown(12 << 20).changes(GROWTH) == [] == grown(None).changes(GROWTH) == grown(1 << 20).changes(GROWTH)
     assert grown(13 << 20).changes(GROWTH) == ["Shuffled bytes grew from 10.0 MiB to 13.0 MiB."]
@@ -133,8 +133,8 @@ def test_growth_within_the_scatter_of_earlier_runs_is_inconclusive(runs: list[Qu
     """What earlier runs shuffled as well is no growth, and no proof of none."""
     run = replace(runs[0], numbers={**runs[0].numbers, "shuffle_write_bytes": 10 << 20}, earlier_shuffled=(14 << 20,))
 
-    def grown(size: int) -> Pair:
-        return Pair(run, replace(run, numbers={**run.numbers, "shuffle_write_bytes": size}))
+    def grown(size: int) -> QueryPair:
+        return QueryPair(run, replace(run, numbers={**run.numbers, "shuffle_write_bytes": size}))
 
     assert grown(12 << 20).doubts(GROWTH) == [] == grown(18 << 20).doubts(GROWTH)
     assert grown(18 << 20).changes(GROWTH) == ["Shuffled bytes grew from 10.0 MiB to 18.0 MiB."]
@@ -163,11 +163,11 @@ def test_a_run_that_is_partial_or_alone_ends_with_code_4(side: Callable[..., str
 def test_a_query_that_fails(runs: list[QueryRun], tmp_path: Path) -> None:
     """Its plan is not its final one; nobody can accept it."""
     failed = replace(runs[0], error="no space left\nmore", section=runs[1].section)
-    pair = Pair(runs[0], failed)
+    pair = QueryPair(runs[0], failed)
     assert pair.changes(GROWTH) == ["It fails: no space left"]
     assert not Accepted("sales", "", [], pair.plans).covers(pair, GROWTH)
     assert write_accepted(tmp_path / "accepted.json", [], [pair], GROWTH) == []
-    assert Pair(failed, runs[0]).changes(GROWTH) == [] == Pair(failed, failed).changes(GROWTH)
+    assert QueryPair(failed, runs[0]).changes(GROWTH) == [] == QueryPair(failed, failed).changes(GROWTH)
 
 
 @given(st.lists(st.tuples(*[st.sampled_from("ab")] * 3)), st.lists(st.tuples(*[st.sampled_from("ab")] * 3)))
@@ -200,8 +200,11 @@ def test_texts_of_queries_are_no_markup(runs: list[QueryRun]) -> None:
     lines = ["```", f"Scan {' '.join(HOSTILE.split())}[a]", "</details>"]
     evil = replace(runs[0], job=HOSTILE, section=replace(runs[0].section, title=HOSTILE, lines=lines))
     failed = replace(evil, error=HOSTILE)
-    changed = Pair(replace(runs[0], job=HOSTILE), evil)
-    verdicts = [PairResult(pair, pair.changes(GROWTH)) for pair in (changed, Pair(runs[0], failed), Pair(None, failed))]
+    changed = QueryPair(replace(runs[0], job=HOSTILE), evil)
+    verdicts = [
+        PairResult(pair, pair.changes(GROWTH))
+        for pair in (changed, QueryPair(runs[0], failed), QueryPair(None, failed))
+    ]
     assert all(verdict.changes for verdict in verdicts[:2])
     text = markdown(verdicts)
     html = MarkdownIt("commonmark").enable("table").render(text)

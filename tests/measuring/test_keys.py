@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from joinsight.base.errors import JoinsightError
-from joinsight.measuring.key_counts import Counts
+from joinsight.measuring.key_counts import KeyCounts
 from joinsight.measuring.key_values import _collected, _plain
 from joinsight.measuring.keys import HotKeys, NotInPlan, _is_hot, hottest
 
@@ -66,7 +66,7 @@ def test_nothing_to_ask() -> None:
 def test_a_hot_key(named: Sequence[int], rows: int, keys: int, is_hot: bool) -> None:
     """Half of the rows, or 1 % and three times those of another."""
     its = [{"side": "left", "rows": each} for each in named]
-    assert _is_hot("left", its, Counts([], {"left": rows}, {"left": keys}, ())) is is_hot
+    assert _is_hot("left", its, KeyCounts([], {"left": rows}, {"left": keys}, ())) is is_hot
 
 
 def test_types_that_python_may_not_have_are_texts() -> None:

@@ -9,7 +9,7 @@ import msgspec
 
 from joinsight.base.errors import ConfigurationError
 from joinsight.base.files import write_whole
-from joinsight.gate.pairs import Pair
+from joinsight.gate.pairs import QueryPair
 
 
 class Accepted(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
@@ -27,7 +27,7 @@ class Accepted(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
     why: str = ""
     """For people."""
 
-    def covers(self, pair: Pair, growth: float) -> bool:
+    def covers(self, pair: QueryPair, growth: float) -> bool:
         """Whether this is the change of the pair."""
         if (self.job, self.plans) != (pair.job, pair.plans) or pair.run.error is not None:
             return False
@@ -45,12 +45,12 @@ def read_accepted(path: Path) -> list[Accepted]:
         raise ConfigurationError("--accepted", str(path), str(error), "joinsight gate --accept writes it.") from None
 
 
-def is_accepted(known: Iterable[Accepted], pair: Pair, growth: float) -> bool:
+def is_accepted(known: Iterable[Accepted], pair: QueryPair, growth: float) -> bool:
     """Whether one of these is the change of the pair."""
     return any(each.covers(pair, growth) for each in known)
 
 
-def write_accepted(path: Path, known: Sequence[Accepted], pairs: Iterable[Pair], growth: float) -> list[Accepted]:
+def write_accepted(path: Path, known: Sequence[Accepted], pairs: Iterable[QueryPair], growth: float) -> list[Accepted]:
     """Add these changes to the file, whole or not at all, and give all that it has then.
 
     A change that was accepted with fewer bytes is replaced, and keeps its reason. A query that fails cannot be

@@ -20,7 +20,7 @@ _ALIKE = 0.3
 
 
 @dataclass(frozen=True)
-class Pair:
+class QueryPair:
     """The same query of both sides, or a query of one side only."""
 
     base: QueryRun | None
@@ -99,7 +99,7 @@ def _grew(old: int, new: int, growth: float) -> bool:
     return new > old * growth and new - old >= MIN_GROWTH_BYTES
 
 
-def pairs(base: Sequence[QueryRun], head: Sequence[QueryRun]) -> list[Pair]:
+def pairs(base: Sequence[QueryRun], head: Sequence[QueryRun]) -> list[QueryPair]:
     """All queries of both sides, by job.
 
     In a job, runs of the same shape are paired in their order, then those left over that have the most lines in common.
@@ -112,8 +112,8 @@ def pairs(base: Sequence[QueryRun], head: Sequence[QueryRun]) -> list[Pair]:
         new_of |= {
             rest_old[a]: rest_new[b] for a, b in _alike([olds[i] for i in rest_old], [news[i] for i in rest_new])
         }
-        found += [Pair(old, news[new_of[i]] if i in new_of else None) for i, old in enumerate(olds)]
-        found += [Pair(None, news[i]) for i in _rest(news, new_of.values())]
+        found += [QueryPair(old, news[new_of[i]] if i in new_of else None) for i, old in enumerate(olds)]
+        found += [QueryPair(None, news[i]) for i in _rest(news, new_of.values())]
     return found
 
 

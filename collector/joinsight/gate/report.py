@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 
 from joinsight.base.units import bytes_text, duration_text, ratio_text
 from joinsight.gate.golden import changed_lines
-from joinsight.gate.pairs import Pair
+from joinsight.gate.pairs import QueryPair
 from joinsight.gate.runs import MEASURES, QueryRun
 
 _MARKUP = re.compile(r"[\\`*\[\]|<>~&$]|(?<!\w)_|_(?!\w)|:(?=//)|(?<=www)\.")
@@ -24,7 +24,7 @@ _LISTED = 50
 class PairResult:
     """A pair with what changed, and whether somebody has accepted that."""
 
-    pair: Pair
+    pair: QueryPair
     changes: Sequence[str]
     is_accepted: bool = False
     doubts: Sequence[str] = ()
@@ -94,7 +94,7 @@ def junit_xml(verdicts: Sequence[PairResult]) -> bytes:
     return text + b"\n"
 
 
-def _summary(pairs: Sequence[Pair], same: int, accepted: int) -> str:
+def _summary(pairs: Sequence[QueryPair], same: int, accepted: int) -> str:
     both = sum(1 for pair in pairs if pair.base and pair.head)
     sides = [[run for run in side if run] for side in zip(*((pair.base, pair.head) for pair in pairs), strict=True)]
     versions = [", ".join(sorted({run.spark_version for run in side})) for side in sides]
@@ -123,12 +123,12 @@ def _change(verdict: PairResult) -> str:
     return "\n".join(lines)
 
 
-def _diff(pair: Pair) -> list[str]:
+def _diff(pair: QueryPair) -> list[str]:
     old, new = (run.section.compared if run else [] for run in (pair.base, pair.head))
     return changed_lines(old, new)
 
 
-def _listed(title: str, pairs: Sequence[Pair]) -> list[str]:
+def _listed(title: str, pairs: Sequence[QueryPair]) -> list[str]:
     if not pairs:
         return []
     lines = [f"<details><summary>{title}: {len(pairs)}</summary>", ""]

@@ -40,7 +40,7 @@ _TOTALS = "totals"
 
 
 @dataclass(frozen=True)
-class Counts:
+class KeyCounts:
     """How many rows of each side and of the output keys have, and all rows of each side."""
 
     by_key: Sequence[tuple[tuple[Any, ...], Mapping[str, int]]]
@@ -59,7 +59,7 @@ def count(
     sizes: Sequence[int | None],
     rows_read: int | None,
     made: int | None,
-) -> Counts:
+) -> KeyCounts:
     """Count the most frequent keys of an operator, in a clone of this session.
 
     `sizes` are the rows of each side, `rows_read` all that are read for them, and `made` those of the join's output;
@@ -92,7 +92,7 @@ def _tops(
     fractions: Sequence[float | None],
     join_type: str | None,
     made: int | None,
-) -> Counts:
+) -> KeyCounts:
     """The most frequent keys of each side and of the output, of whole sides or of samples."""
     from pyspark.sql import functions as f
 
@@ -125,7 +125,7 @@ def _tops(
         (values.of(row), {measure: round(int(row[measure]) * factors.get(measure, 1)) for measure in measures})
         for row in collected
     ]
-    return Counts(
+    return KeyCounts(
         by_key,
         rows,
         {side: sum(its[side] > 0 for _, its in by_key) for side in names_of_sides},

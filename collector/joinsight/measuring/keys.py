@@ -18,7 +18,7 @@ from joinsight.analysis.rows import Rows
 from joinsight.analysis.stored import stored_plan
 from joinsight.base.errors import JoinsightError
 from joinsight.measuring import logical
-from joinsight.measuring.key_counts import MOST, OUTPUT, SAMPLE, Counts, count
+from joinsight.measuring.key_counts import MOST, OUTPUT, SAMPLE, KeyCounts, count
 from joinsight.plan import operators
 from joinsight.tables import JoinRow, ShuffleRow
 from joinsight.terminal.console import text_console
@@ -263,7 +263,7 @@ def _ask(rows: Rows, plans: Any, node_id: int) -> HotKeys:
     )
 
 
-def _is_hot(side: str, keys: Sequence[Mapping[str, Any]], counts: Counts) -> bool:
+def _is_hot(side: str, keys: Sequence[Mapping[str, Any]], counts: KeyCounts) -> bool:
     """Whether the first key of a side has half of the rows, or three times those of a mean or another named key."""
     rows = [each["rows"] for each in keys if each["side"] == side]
     if not rows:
@@ -273,7 +273,7 @@ def _is_hot(side: str, keys: Sequence[Mapping[str, Any]], counts: Counts) -> boo
     return bool(share >= _HALF or (share >= _LEAST_SHARE and rows[0] >= _FACTOR * usual))
 
 
-def _makes_much(output: Sequence[Mapping[str, Any]], counts: Counts) -> bool:
+def _makes_much(output: Sequence[Mapping[str, Any]], counts: KeyCounts) -> bool:
     """Whether a key makes a large part of an output that has more rows than the larger input."""
     if not output or output[0]["share"] is None:
         return False
@@ -297,7 +297,7 @@ def _sizes(view: View, node_id: int, join: JoinRow | None) -> list[int | None]:
     return [max(counted, default=0) or None]
 
 
-def _side_keys(side: logical.Side, counts: Counts) -> list[dict[str, Any]]:
+def _side_keys(side: logical.Side, counts: KeyCounts) -> list[dict[str, Any]]:
     most = sorted(counts.by_key, key=lambda pair: -pair[1][side.name])[:MOST]
     whole = counts.rows[side.name]
     return [
@@ -312,7 +312,7 @@ def _side_keys(side: logical.Side, counts: Counts) -> list[dict[str, Any]]:
     ]
 
 
-def _output_keys(found: logical.Found, counts: Counts, made: int | None) -> list[dict[str, Any]]:
+def _output_keys(found: logical.Found, counts: KeyCounts, made: int | None) -> list[dict[str, Any]]:
     most = sorted(counts.by_key, key=lambda pair: -pair[1][OUTPUT])[:MOST]
     return [
         {
@@ -355,7 +355,7 @@ def _consumer(view: View, node_id: int) -> str:
 def _notes(
     sides: Sequence[logical.Side],
     found: logical.Found,
-    counts: Counts,
+    counts: KeyCounts,
     keys: Sequence[Mapping[str, Any]],
     only: str | None,
 ) -> Iterator[str]:

@@ -17,7 +17,7 @@ from joinsight.contract.document import ENDED
 from joinsight.pages.drawing import Drawing, draw
 from joinsight.pages.environment import address, compare_plans, render, started_at
 from joinsight.pages.failure import failure
-from joinsight.pages.panel import Panel, panels_of
+from joinsight.pages.panel import OperatorPanel, panels_of
 from joinsight.pages.plan_map import MAP_WIDTH, plan_map
 from joinsight.pages.svg_file import svg_file
 from joinsight.pages.timeline import timeline
@@ -354,7 +354,7 @@ def _largest_first(rows: Iterable[Row], measure: str) -> list[Row]:
 
 def _panel(
     stored: StoredPlan, version: Row | None, node: int | None, stages_of: Mapping[int, Sequence[int]]
-) -> Panel | None:
+) -> OperatorPanel | None:
     if node is None or version is None:
         return None
     its = [each for each in version["nodes"] if each["id"] == node]

@@ -14,7 +14,7 @@ STATISTICS = ("min", "median", "p95", "max")
 
 
 @dataclass(frozen=True, slots=True)
-class Metric:
+class ShownMetric:
     """A measured metric, its numbers as texts with their unit."""
 
     name: str
@@ -28,13 +28,13 @@ class Metric:
 
 
 @dataclass(frozen=True, slots=True)
-class Panel:
+class OperatorPanel:
     """An operator of a plan version with all that was measured."""
 
     id: int
     name: str
     simple: str
-    metrics: Sequence[Metric]
+    metrics: Sequence[ShownMetric]
     zero: Sequence[str]
     """The names of the metrics whose total is 0."""
     stages: Sequence[int]
@@ -43,19 +43,19 @@ class Panel:
     """Who filled and read the cached table that it reads; empty if it reads none."""
 
     @property
-    def spread(self) -> list[Metric]:
+    def spread(self) -> list[ShownMetric]:
         """The metrics of several tasks."""
         return [metric for metric in self.metrics if metric.spread]
 
     @property
-    def single(self) -> list[Metric]:
+    def single(self) -> list[ShownMetric]:
         """The other metrics."""
         return [metric for metric in self.metrics if not metric.spread]
 
 
 def panels_of(
     stored: StoredPlan, version: Row, nodes: Iterable[Row], stages_of: Mapping[int, Sequence[int]]
-) -> Iterator[Panel]:
+) -> Iterator[OperatorPanel]:
     """The panels of nodes of a plan version. `stages_of`: the stages that ran each, known of the final plan."""
     did_not_run = stored.not_run(version)
     measured = {row["accumulator_id"]: row for row in stored.metrics}
@@ -72,16 +72,16 @@ def panels_of(
                 shown.append(_metric(name, row))
         cached = use(caches[node["id"]]) if node["id"] in caches else ""
         stages = stages_of.get(node["id"], ()) if version["is_final"] else ()
-        yield Panel(node["id"], node["name"], node["simple"], shown, zero, stages, cached)
+        yield OperatorPanel(node["id"], node["name"], node["simple"], shown, zero, stages, cached)
 
 
-def _metric(name: str, row: Row) -> Metric:
+def _metric(name: str, row: Row) -> ShownMetric:
     if row["text"] is not None:
-        return Metric(name, row["text"], (), None, None)
+        return ShownMetric(name, row["text"], (), None, None)
     kind = row["type"]
     values = [row[statistic] for statistic in STATISTICS]
     has_spread = row["count"] > 1 and row["max_stage_id"] is not None and None not in values
     total = "" if kind == "average" and has_spread else value_text(kind, row["total"] or 0)
     stage = None if row["max_stage_id"] is None else (row["max_stage_id"], row["max_stage_attempt"] or 0)
     spread = [value_text(kind, value) for value in values] if has_spread else []
-    return Metric(name, total, spread, stage, row["max_task_id"])
+    return ShownMetric(name, total, spread, stage, row["max_task_id"])

@@ -22,7 +22,7 @@ from joinsight.contract.document import Document
 from joinsight.findings import FindingsEngine
 from joinsight.serve.ingest_request import Closed, Ingested, IngestRequest, RetryAlone
 from joinsight.serve.logs import fields
-from joinsight.serve.metrics import Counts
+from joinsight.serve.metrics import WriterCounts
 from joinsight.store.writer import Writer, Written
 
 LOCK_SECONDS = 10
@@ -60,7 +60,7 @@ class Writing:
 class Ingest:
     """Writes requests to the database; safe to use from several threads."""
 
-    def __init__(self, engine: Engine, findings: FindingsEngine, metrics: Counts) -> None:
+    def __init__(self, engine: Engine, findings: FindingsEngine, metrics: WriterCounts) -> None:
         event.listen(engine, "connect", _limit_locks)
         engine.dispose()  # existing connections have no limit
         self._writer = Writer(engine, findings, self._check_cancelled)

@@ -46,10 +46,10 @@ _KINDS = {"counter": Counter, "gauge": Gauge}
 _BY_NAME = {metric.name: metric for metric in METRICS}
 
 Call = tuple[Any, ...]
-"""A method of `Counts`, and its arguments."""
+"""A method of `WriterCounts`, and its arguments."""
 
 
-class Counts:
+class WriterCounts:
     """What a writer counts."""
 
     def count(self, name: str, amount: float | None = 1, *labels: str) -> None:
@@ -137,7 +137,7 @@ class Counts:
             self.own(job, its["team"] or "", its["user"] or "")
 
 
-class Recorder(Counts):
+class Recorder(WriterCounts):
     """Keeps the calls, for the `Metrics` of another process; safe to use from several threads."""
 
     def __init__(self) -> None:
@@ -166,7 +166,7 @@ class Recorder(Counts):
         return [self._calls.popleft() for _ in range(len(self._calls))]
 
 
-class Metrics(Counts):
+class Metrics(WriterCounts):
     """All metrics of one collector, in its own registry; at most `job_names` jobs have their own series."""
 
     def __init__(self, job_names: int = DEFAULT_JOB_NAMES) -> None:
