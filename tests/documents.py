@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gzip
 import textwrap
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -220,3 +220,14 @@ def request(*lines: bytes | Application | Execution | dict[str, Any]) -> bytes:
     return gzip.compress(
         b"".join((each if isinstance(each, bytes) else as_line(each)) + b"\n" for each in lines), 1, mtime=0
     )
+
+
+def texts(value: Any) -> Iterator[str]:
+    """All texts in a decoded answer or document, also the names of fields."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        yield from texts([*value, *value.values()])
+    elif isinstance(value, list):
+        for each in value:
+            yield from texts(each)

@@ -16,7 +16,7 @@ import pytest
 from click.testing import CliRunner
 from mcp import Client, StdioServerParameters
 from sqlalchemy import Engine, text
-from tests.documents import application, execution
+from tests.documents import application, execution, texts
 
 from joinsight.base.errors import JoinsightError
 from joinsight.cli import cli
@@ -62,19 +62,6 @@ def reader(store: Engine) -> Iterator[str]:
     with store.begin() as connection:
         connection.execute(text("DROP OWNED BY agent"))
         connection.execute(text("DROP ROLE agent"))
-
-
-def texts(value: Any) -> Iterator[str]:
-    """All texts in a decoded answer, also the names of fields."""
-    if isinstance(value, dict):
-        for name, each in value.items():
-            yield name
-            yield from texts(each)
-    elif isinstance(value, list):
-        for each in value:
-            yield from texts(each)
-    elif isinstance(value, str):
-        yield value
 
 
 def is_harmless(answer: str) -> bool:

@@ -10,13 +10,13 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from sqlalchemy import Engine, select, text
-from tests.documents import StoredRows, stored_rows
+from tests.documents import StoredRows, stored_rows, texts
 from tests.spark.sink import Sink
 from tests.spark_process import JOBS
 from tests.versions import NEWEST, SCALA_2_12
@@ -68,19 +68,6 @@ def run(sink: Sink, environment: dict[str, str], folder: Path, conf: dict[str, s
 def sent(sink: Sink) -> bytes:
     """All that arrived."""
     return b"\n".join(line for headers, lines, _ in sink.requests for line in (repr(headers).encode(), *lines))
-
-
-def texts(value: Any) -> Iterator[str]:
-    """All strings of a document: a number among its measurements may happen to be any."""
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, dict):
-        for name, each in value.items():
-            yield name
-            yield from texts(each)
-    elif isinstance(value, list):
-        for each in value:
-            yield from texts(each)
 
 
 def stored(engine: Engine, sink: Sink) -> bytes:
