@@ -57,6 +57,7 @@ def digests(engine: Engine, since: datetime) -> dict[str, Any]:
 
 
 @pytest.mark.matrix
+@pytest.mark.nightly
 def test_the_same_arguments_give_the_same_rows(other_engine: Engine, make_database: Callable[[], str]) -> None:
     """The same arguments give the same rows, and another seed gives different ones."""
     arguments: dict[str, Any] = {"days": 14, "end": END, "jobs": 14, "tables": {"execution", "joins", "stage"}}
