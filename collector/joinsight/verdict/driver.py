@@ -14,6 +14,8 @@ _STARTING_MS = 1_000
 """What the driver takes for a short query."""
 _UNEXPLAINED = 1 / 3
 """Share of the wall time from which on a driver is worth naming of which only is known that it took long."""
+_MAY_BE_ANYTHING = 0.75
+"""What that counts: a driver is slow in first queries and on busy hosts, where an operator's work says more."""
 
 
 def waiting(view: View) -> Iterator[Cause]:
@@ -128,6 +130,7 @@ def driver(view: View) -> Iterator[Cause]:
         advice,
         {**evidence, "listing_ms": listing},
         least_share=LEAST_SHARE if is_explained else _UNEXPLAINED,
+        certainty=1.0 if is_explained else _MAY_BE_ANYTHING,
     )
 
 

@@ -16,6 +16,8 @@ from joinsight.verdict.view import View
 
 _MOST_ROWS = 0.5
 """Share of the rows that are read which a broadcast has, where it is little but read."""
+_LEAST_ROWS = 0.1
+"""Share of the rows of the largest source, below which what a broadcast reads is not too much to send."""
 _SMALL_SIDE = 10 * MB
 """Spark's default of spark.sql.autoBroadcastJoinThreshold."""
 _MUCH_LARGER = 4
@@ -146,10 +148,14 @@ def _made_for(view: View, broadcast: int) -> int:
 
 
 def _only_sends(view: View, broadcast: Node) -> bool:
-    """Whether what is below a broadcast does little but read its rows."""
+    """Whether what is below a broadcast does little but read its rows, which are many."""
     read = 0
     for node in view.below(broadcast.id):
         if operators.of(node.name).kind in ("join", "aggregate", "shuffle"):
             return False
         read = max(read, view.rows(node.id) or 0)
-    return (view.rows(broadcast.id) or 0) >= _MOST_ROWS * read
+    rows, most = (
+        view.rows(broadcast.id) or 0,
+        max((view.rows(node.id) or 0 for node in view.of_kind("scan")), default=0),
+    )
+    return rows >= _MOST_ROWS * read and rows >= _LEAST_ROWS * most
