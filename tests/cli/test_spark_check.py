@@ -100,11 +100,13 @@ def test_the_plugin_on_a_cluster_is_named(url: str, tmp_path: Path) -> None:
 @pytest.mark.matrix
 def test_no_setting_attaches_it(url: str) -> None:
     """What is missing is named, and all that follows is checked all the same."""
-    result = doctor(url)
+    result = doctor(url, joinsight_sampelinterval="1s", joinsight_tag_team="sales")
     assert (result.exit_code, said(result)) == (
         1,
-        ["✓ spark", "✗ jar", "✗ listener", "✓ task", "✓ spool", "✓ collector", "✓ query"],
+        ["✓ spark", "✗ jar", "✗ listener", "✓ task", "✗ settings", "✓ spool", "✓ collector", "✓ query"],
     ), result.output
+    unknown = "exist: spark.joinsight.sampelinterval (did you mean spark.joinsight.sampleInterval?) Correct"
+    assert unknown in text(result)
     assert str(listener_jar()) in result.stdout and LISTENER in result.stdout
 
 

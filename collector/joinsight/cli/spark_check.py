@@ -51,6 +51,8 @@ def check_spark(conf: Sequence[str], url: str, token_file: Path | None, ca_file:
     yield _listener(probe)
     if probe.sampling is not None:
         yield Check("task time", probe.sampling)
+    if probe.unknown is not None:
+        yield Check("settings", f"ignored, as they do not exist: {probe.unknown}", "Correct their names.")
     yield from _spool(probe)
     settings = probe.settings
     url = settings.get("spark.joinsight.url", url)
@@ -172,7 +174,7 @@ def _stored(client: httpx.Client, url: str, probe: ProbeResult, log: list[str]) 
     return Check("query", found, _said(log) or "Neither Spark nor the listener says why: see the collector's log.")
 
 
-def _said(log: list[str], what: str = "Joinsight") -> str:
+def _said(log: list[str], what: str = "Joinsight(?! ignores settings)") -> str:
     """The last lines of the driver's log that may say why."""
     lines = [line for line in log if re.search(what, line)]
     return f"The driver's log says: {' / '.join(lines[-_LINES:])}" if lines else ""

@@ -42,6 +42,8 @@ class ProbeResult(msgspec.Struct):
     """Whether a setting has attached the listener, and it works."""
     sampling: str | None = None
     """What the listener, whatever attached it, says about samples of task time."""
+    unknown: str | None = None
+    """Settings of the listener that do not exist, with the nearest that do."""
     problem: str | None = None
     """Why the listener that a setting names does not work."""
     attach_problem: str | None = None
@@ -110,7 +112,7 @@ def _attach_and_run(result: ProbeResult, session: Any, url: str) -> None:
             warnings.simplefilter("always")
             attach(type(session).builder, url)
         result.attach_problem = str(caught[0].message) if caught else None
-    result.sampling = _sampling(context)
+    result.sampling, result.unknown = _said(context, "sampling"), _said(context, "unknownSettings")
     if not result.attach_problem:
         settings = {"spark.joinsight.url": url}
         result.spool, result.spool_problem = call_with_context(
@@ -145,16 +147,17 @@ def _listener(context: Any) -> tuple[bool, str | None]:
     return False, problem
 
 
-def _sampling(context: Any) -> str | None:
+def _said(context: Any, method: str) -> str | None:
+    """The first answer of a listener."""
     from py4j.protocol import Py4JError
 
     for each in context._jsc.sc().listenerBus().listeners():
         if each.getClass().getName() == LISTENER:
             try:
-                found = each.sampling()
+                found = getattr(each, method)()
             except Py4JError:  # of an earlier version
                 continue
-            if found is not None:
+            if found:
                 return str(found)
     return None
 

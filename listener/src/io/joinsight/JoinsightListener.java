@@ -131,6 +131,8 @@ public final class JoinsightListener extends SparkListener {
         LOG.error("Joinsight is off, the job runs without it: {}", problem);
         return;
       }
+      String unknown = settings.unknown();
+      if (!unknown.isEmpty()) LOG.warn("Joinsight ignores settings that do not exist: {}", unknown);
       application = new Application(settings.application, true);
       consumer = makeConsumer.apply(settings, application);
       executions = new Executions(application, settings.memoryLimit / 2, consumer::offer);
@@ -154,6 +156,11 @@ public final class JoinsightListener extends SparkListener {
   /** Whether task time is sampled, where, or why not; null if the listener never started. For {@code joinsight doctor}. */
   public String sampling() {
     return problem == null ? settings.sampling() : null;
+  }
+
+  /** Settings that do not exist; empty if there are none. For {@code joinsight doctor}. */
+  public String unknownSettings() {
+    return problem == null ? settings.unknown() : "";
   }
 
   /** Whether it reports to a collector; false for that of a {@link Measurement}. */

@@ -16,6 +16,8 @@ import java.nio.file.Paths;
 import java.security.GeneralSecurityException;
 import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.Collections;
+import java.util.Comparator;
 import java.util.List;
 import java.util.Map;
 import java.util.Objects;
@@ -43,6 +45,11 @@ public final class Settings {
   private static final String SPOOL_LIMIT = PREFIX + "spoolLimit";
   private static final String REQUEST_TIMEOUT = PREFIX + "requestTimeout";
   static final String SHUTDOWN_TIMEOUT = PREFIX + "shutdownTimeout";
+
+  /** The names of all settings, without the prefix and without those of tags. */
+  private static final List<String> KNOWN = Arrays.asList(
+      "advice", "caFile", "enabled", "jobName", "memoryLimit", "progressInterval", "redactLiterals", "requestTimeout",
+      "sampleInterval", "shutdownTimeout", "spool", "spoolLimit", "tokenFile", "url", "useProxy");
 
   public final String url;
   final Token token;
@@ -117,6 +124,34 @@ public final class Settings {
     Map<String, String> found = new TreeMap<>();
     for (scala.Tuple2<String, String> entry : conf.getAllWithPrefix(prefix)) found.put(entry._1(), entry._2());
     return found;
+  }
+
+  /** Names settings that do not exist, each with the one that it may be meant for; empty if there are none. */
+  public String unknown() {
+    List<String> unknown = new ArrayList<>();
+    for (String key : settings.keySet()) {
+      if (KNOWN.contains(key) || key.startsWith("tag.")) continue;
+      String nearest = Collections.min(KNOWN, Comparator.comparingInt(known -> distance(known, key)));
+      unknown.add(PREFIX + key + " (did you mean " + PREFIX + nearest + "?)");
+    }
+    return String.join(", ", unknown);
+  }
+
+  /** How many letters to insert, delete or replace to make one text of the other. */
+  private static int distance(String a, String b) {
+    int[] row = new int[b.length() + 1];
+    for (int j = 0; j <= b.length(); j++) row[j] = j;
+    for (int i = 1; i <= a.length(); i++) {
+      int diagonal = row[0];
+      row[0] = i;
+      for (int j = 1; j <= b.length(); j++) {
+        int above = row[j];
+        boolean same = Character.toLowerCase(a.charAt(i - 1)) == Character.toLowerCase(b.charAt(j - 1));
+        row[j] = Math.min(Math.min(above, row[j - 1]) + 1, diagonal + (same ? 0 : 1));
+        diagonal = above;
+      }
+    }
+    return row[b.length()];
   }
 
   /** Describes the listener's settings that differ from those in another SparkConf; empty if none does. */
