@@ -126,13 +126,19 @@ _TASK = (
             f"{_TASK}ExecutorLostFailure (executor 2 exited caused by one of the running tasks) Reason: Container"
             f" from a bad node. Exit status: 137{_STACK}",
             "ExecutorLostFailure (executor 2 exited",
-            "executors were lost",
+            "memoryOverhead",
         ),
         (
             f'{_TASK}org.apache.spark.api.python.PythonException: Traceback (most recent call last):\n  File "job.py",'
             f" line 3, in f\n    return 1 // x\nZeroDivisionError: integer division or modulo by zero\n{_STACK}",
             "ZeroDivisionError: integer division or modulo by zero.",
             "Python code",
+        ),
+        (
+            f"{_TASK}org.apache.spark.api.python.PythonException: Traceback (most recent call last):\n  File"
+            f" \"worker.py\", line 3, in f\n    import pyarrow as pa\nModuleNotFoundError: No module named 'pyarrow'\n",
+            "ModuleNotFoundError: No module named 'pyarrow'.",
+            "spark.archives",
         ),
         (
             f"{_ABORTED} due to stage failure: ShuffleMapStage 4 has failed the maximum allowable number of times: 4."

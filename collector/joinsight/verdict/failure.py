@@ -83,7 +83,10 @@ _FAILURES = (
     Failure(
         _said(
             *(r"OutOfMemory", r"UNABLE_TO_ACQUIRE_MEMORY", r"GC overhead limit", r"OOMKilled", r"memoryOverhead"),
-            *(r"exceeding (?:physical )?memory limits", r"(?:exit code|exited with code) (?:137|143|52)\b"),
+            *(
+                r"exceeding (?:physical )?memory limits",
+                r"(?:[Ee]xit (?:code|status)|exited with code)(?: is|:)? (?:137|143|52)\b",
+            ),
             *(r"MemoryError", r"Cannot grow BufferHolder", r"Python worker exited unexpectedly"),
         ),
         "Give each task less to keep: more partitions (spark.sql.shuffle.partitions), fewer cores an executor, no"
@@ -130,6 +133,12 @@ _FAILURES = (
         _said(r"FAILED_READ_FILE", r"CANNOT_READ_FILE", r"is not a Parquet file", r"MALFORMED_RECORD", r"[Cc]orrupt"),
         "Look at the file that the error names: it is damaged, or of another format or schema than the others.",
         ("scan",),
+    ),
+    Failure(
+        _said(r"ModuleNotFoundError", r"ImportError"),
+        "Python on the executors does not have it: install it there, or send it along (spark.archives,"
+        " spark.submit.pyFiles).",
+        ("python",),
     ),
     Failure(
         _said(r"Traceback \(most recent call last\)", r"PythonException", r"PYTHON_EXCEPTION"),
