@@ -121,7 +121,7 @@ def test_what_is_left_out_is_reported(tmp_path: Path, engine: Engine, monkeypatc
         (tmp_path / name).write_text(text)
     left_out = "4 files are not event logs: README.md, a.json, broken.zstd, ..."
     first, last, *_ = run(tmp_path).splitlines()
-    assert (first, last[:43]) == (left_out, "1 of 1 event logs read: 0 executions, 147.0")
+    assert (first, last[:43]) == (left_out, "1 of 1 event logs read: 0 executions, 147 B")
     report = json.loads(run("--json", tmp_path))
     assert (report["found"], report["unchanged"], report["left_out_files"]) == (1, 1, 4)
     assert [Path(path).name for path in report["left_out_examples"]] == ["README.md", "a.json", "broken.zstd"]
