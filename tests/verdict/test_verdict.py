@@ -104,6 +104,12 @@ def test_no_verdict_explains_more_than_the_wall_time(name: str) -> None:
     assert verdict.share == pytest.approx(verdict.wall_ms / its.execution["duration_ms"], abs=1e-3)
 
 
+def test_one_task_that_aqe_was_asked_to_make_is_no_skew() -> None:
+    its = stored("hot-window")
+    its.execution["configuration"] = {"spark.sql.adaptive.coalescePartitions.parallelismFirst": "false"}
+    assert judge(its).code == "few_tasks"
+
+
 _STACK = (
     "\n\tat org.apache.spark.rdd.RDD.iterator(RDD.scala:331)\n\nDriver stacktrace:\n\tat org.apache.spark.scheduler"
 )

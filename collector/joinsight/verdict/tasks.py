@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from joinsight.analysis.rows import byte_size
 from joinsight.base.units import bytes_text, duration_text, times
 from joinsight.plan import operators
 from joinsight.plan.graph import Node
@@ -24,8 +25,9 @@ SKEWED = 2.5
 _UNEVEN = 1.5
 """The same, where it also read or made far more rows than the others."""
 _MANY_TIMES = 4.0
-_LEAST_MERGED = 3 * MB
-"""Bytes of a shuffle of which AQE leaves several partitions, one a slot or of 1 MiB, if none has most of them."""
+_COALESCE, _ADVISORY = (
+    f"spark.sql.adaptive.{name}" for name in ("coalescePartitions.", "advisoryPartitionSizeInBytes")
+)
 _ROWS_TELL = {"read_ratio", "made_ratio"}
 _LEAST_AT_ONCE = 2
 """Fewer processors than these are a busy machine's."""
@@ -209,10 +211,22 @@ def _merged(view: View, ran: Ran, usable: int) -> tuple[int, ...]:
         row["partitioning"] == "hashpartitioning" and (row["partitions"] or 0) >= max(2, usable) for row in read
     )
     is_asked = any(view.plan.nodes[i].name.startswith(operators.COALESCE) for i in ran.nodes)
-    if not read or not is_whole or is_asked or ran.tasks > 1 or _read_bytes(ran) < _LEAST_MERGED:
+    if not read or not is_whole or is_asked or ran.tasks > 1 or _read_bytes(ran) < _least_split(view):
         return ()
     shuffles = [row["node_id"] for row in read if row["node_id"] is not None]
     return (*[i for i in ran.nodes if _is_keyed(view, i) and i not in shuffles][:2], *shuffles[:2])
+
+
+def _least_split(view: View) -> int:
+    """Bytes of a shuffle from which on AQE leaves several partitions if none has most of them.
+
+    Spark makes them of 1 MiB and more, for all slots; without ``parallelismFirst``, of the advisory size.
+    """
+    its = view.stored
+    settings = {**its.settings, **(its.execution["configuration"] or {})}
+    if settings.get(f"{_COALESCE}parallelismFirst", "true").lower() == "false":
+        return 2 * (byte_size(settings.get(_ADVISORY), None) or 64 * MB)
+    return 3 * (byte_size(settings.get(f"{_COALESCE}minPartitionSize"), None) or MB)
 
 
 def _read_bytes(ran: Ran) -> int:
