@@ -168,6 +168,42 @@ _TASK = (
             "8.0 GiB: 9.5 GiB.",
             "Filter the broadcast side",
         ),
+        ("java.lang.OutOfMemoryError: Java heap space\n\tat x", "Java heap space", "spark.driver.memory"),
+        (
+            f"{_TASK}org.apache.spark.memory.SparkOutOfMemoryError: error while calling spill() on x : No space left on"
+            " device",
+            "No space left on device",
+            "disk space",
+        ),
+        (
+            f"{_TASK}ExecutorLostFailure (executor 2 exited) Reason: Exit status: 143. Diagnostics: java"
+            " -XX:OnOutOfMemoryError=kill",
+            "Exit status: 143",
+            "executors were lost",
+        ),
+        (
+            f"{_TASK}org.apache.spark.SparkException: Python worker exited unexpectedly (crashed)\n\tat x\nCaused by:"
+            " java.io.EOFException\n\tat y",
+            "Python worker exited unexpectedly (crashed)",
+            "memoryOverhead",
+        ),
+        (
+            f"{_TASK}Traceback (most recent call last):\n  File x\nFileNotFoundError: [Errno 2] No such file: 'm'\n",
+            "FileNotFoundError: [Errno 2]",
+            "Python code",
+        ),
+        ("java.io.FileNotFoundException: File /out/_temporary/0/x does not exist.", "_temporary", "Another job"),
+        (
+            "[CAST_INVALID_INPUT] Use `try_cast`. SQLSTATE: 22018\n== SQL ==\nselect is_corrupt, corrupt",
+            "try_cast",
+            "NULL",
+        ),
+        ("[SCALAR_SUBQUERY_TOO_MANY_ROWS] More than one row. SQLSTATE: 21000", "More than one row.", "several rows"),
+        (
+            '{"errorClass":"java.lang.OutOfMemoryError","messageParameters":{"message":"Java heap space"}}',
+            "java.lang.OutOfMemoryError: Java heap space.",
+            "spark.driver.memory",
+        ),
         ("", "for an unknown reason", "Look at the error"),
     ],
 )
@@ -182,7 +218,7 @@ def test_a_failed_query_says_why_it_failed_and_no_way_to_be_faster(error: str, w
 
 def test_what_needed_the_memory_in_the_stage_that_ran_out_of_it_is_named() -> None:
     its = stored("selfjoin")
-    its.execution.update(state="failed", error="java.lang.OutOfMemoryError: Java heap space")
+    its.execution.update(state="failed", error=f"{_TASK}java.lang.OutOfMemoryError: Java heap space")
     its = replace(its, stages=[{**row, "state": "failed"} if row["stage_id"] == 3 else row for row in its.stages])
     verdict = judge(its)
     assert (verdict.code, verdict.stage, verdict.next) == ("failed", 3, judge(stored("selfjoin")).next)
@@ -191,7 +227,11 @@ def test_what_needed_the_memory_in_the_stage_that_ran_out_of_it_is_named() -> No
 
 @pytest.mark.parametrize(
     ("state", "error"),
-    [("cancelled", None), ("failed", "[SPARK_JOB_CANCELLED] Job 28 cancelled part of cancelled job")],
+    [
+        ("cancelled", None),
+        ("failed", "[SPARK_JOB_CANCELLED] Job 28 cancelled part of cancelled job"),
+        ("failed", '{"errorClass":"java.lang.InterruptedException","messageParameters":{"message":null}}'),
+    ],
 )
 def test_the_verdict_on_a_cancelled_query_is_what_took_so_long(state: str, error: str | None) -> None:
     its = stored("sort1")

@@ -16,7 +16,7 @@ from joinsight.base.units import duration_text, first_up
 from joinsight.plan.rewritten import rewritten
 from joinsight.verdict import names
 from joinsight.verdict.cause import PLACES, Cause, Code
-from joinsight.verdict.failure import CANCELLED, failed_at, failure_of, first_words
+from joinsight.verdict.failure import CANCELLED, failed_at, failure_of, first_words, readable
 from joinsight.verdict.mechanisms import TOGETHER, causes
 from joinsight.verdict.view import View
 
@@ -26,7 +26,6 @@ LARGEST_PART_SHARE = 0.33
 """Share of the wall time from which on the largest part is worth advice, though no mechanism stands out."""
 _ALSO_SHARE = 0.15
 """Share of the wall time from which on a second cause is named."""
-_NEEDS_MEMORY: tuple[Code, ...] = ("join_output", "data_skew", "output_skew", "spill", "gc", "broadcast")
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,14 +80,15 @@ def judge(stored: StoredPlan) -> Verdict:
 
 def _ended_early(stored: StoredPlan) -> Verdict:
     """Why it failed, which no advice about its speed fixes; of one that was cancelled, what took so long."""
-    inner = next((each for each in stored.nested if each.execution["state"] == "failed"), stored)
-    error = stored.execution["error"] or inner.execution["error"] or ""
+    error = readable(stored.execution["error"] or "")
+    inner = _failed_inside(stored, error) or stored
+    error = error or readable(inner.execution["error"] or "")
     whole = View(stored).wall_ms
     if stored.execution["state"] == "cancelled" or CANCELLED.search(error):
         verdict = _judge(stored)
         return replace(verdict, text=f"Cancelled after {duration_text(whole)}. {verdict.text}")
     view, failure, words = View(inner), failure_of(error), first_words(error)
-    stage, nodes = failed_at(view, failure)
+    stage, nodes = failed_at(view, failure, error)
     evidence: dict[str, Any] = {"error": words}
     place = "" if stage is None else f" in stage {stage}"
     if inner is not stored:
@@ -96,13 +96,24 @@ def _ended_early(stored: StoredPlan) -> Verdict:
         place += f" of execution {evidence['execution']}" if place else f" in execution {evidence['execution']}"
     operators = f" ({', '.join(dict.fromkeys(names.operator(view, i) for i in nodes[:2]))})" if nodes else ""
     text, advice = f"It failed after {duration_text(whole)}{place}{operators}: {words}.", failure.advice
-    needs = [each for each in causes(view) if each.code in _NEEDS_MEMORY and each.stage_id == stage and each.wall_ms]
-    if failure.of_memory and needs:
+    needs = [each for each in causes(view) if each.code in failure.needed_by and each.stage_id == stage]
+    if needs:
         largest = min(needs, key=lambda each: -each.weight)
         nodes = largest.nodes
         text, advice = f"{text} {first_up(largest.what)}.", largest.next
     keys = tuple(key for i in nodes if (key := view.keys.get(i)))
     return Verdict("failed", 1.0, whole, keys, stage, evidence, text, advice, nodes if inner is stored else ())
+
+
+def _failed_inside(stored: StoredPlan, error: str) -> StoredPlan | None:
+    """The last execution that failed with that error, if it started any; one with a failed stage rather than others."""
+    its = [
+        each
+        for each in reversed(stored.nested)
+        if each.execution["state"] == "failed"
+        and (not error or first_words(readable(each.execution["error"] or "")) in error)
+    ]
+    return max(its, key=lambda each: any(row["state"] == "failed" for row in each.stages), default=None)
 
 
 def _judge(stored: StoredPlan) -> Verdict:

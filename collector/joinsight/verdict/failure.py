@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import dataclass
+from typing import Any
 
 from joinsight.plan import operators
 from joinsight.plan.outline import shortened
+from joinsight.verdict.cause import Code
 from joinsight.verdict.view import View
 
-_LONGEST = 240
+_LONGEST, _MOST_READ = 240, 20_000
+_NEEDS_DISK: tuple[Code, ...] = ("join_output", "data_skew", "output_skew", "spill")
+_NEEDS_MEMORY: tuple[Code, ...] = (*_NEEDS_DISK, "gc", "broadcast")
 _SHUFFLE_IT = (
     "have the join shuffled: remove the hint BROADCAST, add the hint MERGE, or lower"
     " spark.sql.autoBroadcastJoinThreshold (-1: never broadcast)"
@@ -25,8 +30,8 @@ class Failure:
     advice: str
     kinds: tuple[str, ...] = ()
     """Kinds of operators that it is of; none: any."""
-    of_memory: bool = False
-    """Whether what took the time may be what needed the memory."""
+    needed_by: tuple[Code, ...] = ()
+    """Causes of long times that may have needed what was missing."""
     title: str = ""
     """What happened, for a finding."""
 
@@ -81,58 +86,41 @@ _FAILURES = (
         " else raise spark.driver.maxResultSize and spark.driver.memory.",
     ),
     Failure(
+        _said(r"No space left on device"),
+        "Free or add disk space where tasks keep shuffles and what they spill (spark.local.dir), or spill and shuffle"
+        " less.",
+        needed_by=_NEEDS_DISK,
+    ),
+    Failure(
+        re.compile(r"\A(?![\s\S]*Lost task)[\s\S]*(?<!On)OutOfMemoryError"),
+        "The driver ran out of memory: collect fewer rows and columns (aggregate, limit, or write the result to"
+        " storage), broadcast less, or raise spark.driver.memory.",
+    ),
+    Failure(
         _said(
-            *(r"OutOfMemory", r"UNABLE_TO_ACQUIRE_MEMORY", r"GC overhead limit", r"OOMKilled", r"memoryOverhead"),
+            *(
+                r"(?<!On)OutOfMemory",
+                r"UNABLE_TO_ACQUIRE_MEMORY",
+                r"GC overhead limit",
+                r"OOMKilled",
+                r"memoryOverhead",
+            ),
             *(
                 r"exceeding (?:physical )?memory limits",
-                r"(?:[Ee]xit (?:code|status)|exited with code)(?: is|:)? (?:137|143|52)\b",
+                r"(?:[Ee]xit (?:code|status)|exited with code)(?: is|:)? (?:137|52)\b",
             ),
-            *(r"MemoryError", r"Cannot grow BufferHolder", r"Python worker exited unexpectedly"),
+            *(r"(?<!\w)MemoryError", r"Cannot grow BufferHolder", r"Python worker exited unexpectedly"),
         ),
         "Give each task less to keep: more partitions (spark.sql.shuffle.partitions), fewer cores an executor, no"
         " collect_list of large groups; or more memory (spark.executor.memory, and spark.executor.memoryOverhead where"
         " the container was killed or Python needs it).",
-        of_memory=True,
-    ),
-    Failure(
-        _said(r"No space left on device"),
-        "Free or add disk space where tasks keep shuffles and what they spill (spark.local.dir), or spill and shuffle"
-        " less.",
-        of_memory=True,
+        needed_by=_NEEDS_MEMORY,
     ),
     Failure(
         _said(r"FetchFailed", r"Missing an output location for shuffle", r"ExecutorLost"),
         "Look at why executors were lost (their logs, their container's exit code): memory, spot instances, or dynamic"
         " allocation without a shuffle service; the shuffle files went with them.",
-        of_memory=True,
-    ),
-    Failure(
-        _said(r"FileNotFound", r"FILE_NOT_EXIST", r"PATH_NOT_FOUND", r"(?:File|Path) does not exist"),
-        "Files were removed or replaced while it read them: REFRESH TABLE and run it again, do not overwrite what is"
-        " read, or use a table format that keeps old files.",
-        ("scan",),
-    ),
-    Failure(
-        _said(
-            r"AccessControlException", r"Access ?Denied", r"Permission denied", r"status code: 403", r"\b403 Forbidden"
-        ),
-        "The user or role of the job is not allowed to read or write there: look at its permissions.",
-    ),
-    Failure(
-        _said(
-            r"Concurrent(?:Append|Delete\w+|Write|Transaction)Exception",
-            r"DELTA_CONCURRENT",
-            r"CommitFailedException",
-            r"conflicting (?:commit|update)",
-        ),
-        "Another job changed the table at the same time: run it again, and let jobs write different partitions or one"
-        " after the other.",
-        ("write",),
-    ),
-    Failure(
-        _said(r"FAILED_READ_FILE", r"CANNOT_READ_FILE", r"is not a Parquet file", r"MALFORMED_RECORD", r"[Cc]orrupt"),
-        "Look at the file that the error names: it is damaged, or of another format or schema than the others.",
-        ("scan",),
+        needed_by=_NEEDS_DISK,
     ),
     Failure(
         _said(r"ModuleNotFoundError", r"ImportError"),
@@ -146,11 +134,51 @@ _FAILURES = (
         ("python",),
     ),
     Failure(
+        _said(
+            r"Concurrent(?:Append|Delete\w+|Write|Transaction)Exception",
+            r"DELTA_CONCURRENT",
+            r"_temporary/\S* does not exist",
+            r"CommitFailedException",
+            r"conflicting (?:commit|update)",
+        ),
+        "Another job changed the table at the same time: run it again, and let jobs write different partitions or one"
+        " after the other.",
+        ("write",),
+    ),
+    Failure(
+        _said(r"FileNotFoundException", r"FILE_NOT_EXIST", r"PATH_NOT_FOUND", r"(?:File|Path) does not exist"),
+        "Files were removed or replaced while it read them: REFRESH TABLE and run it again, do not overwrite what is"
+        " read, or use a table format that keeps old files.",
+        ("scan",),
+    ),
+    Failure(
+        _said(
+            r"AccessControlException", r"Access ?Denied", r"Permission denied", r"status code: 403", r"\b403 Forbidden"
+        ),
+        "The user or role of the job is not allowed to read or write there: look at its permissions.",
+    ),
+    Failure(
+        _said(
+            r"FAILED_READ_FILE",
+            r"CANNOT_READ_FILE",
+            r"is not a Parquet file",
+            r"MALFORMED_RECORD",
+            r"(?<![\w`])[Cc]orrupt(?:ed|ion)?\b",
+        ),
+        "Look at the file that the error names: it is damaged, or of another format or schema than the others.",
+        ("scan",),
+    ),
+    Failure(
         _said(r"FAILED_EXECUTE_UDF", r"Failed to execute user defined function"),
         "A function of yours raised it: fix it, or let it return NULL for such values.",
     ),
     Failure(
-        _said(r"\btry_\w+", r"spark\.sql\.ansi\.enabled", r"SQLSTATE: 2[123]", r"ArithmeticException", r"NumberFormat"),
+        _said(r"SQLSTATE: (?:21|23K01)", r"SCALAR_SUBQUERY_TOO_MANY_ROWS", r"MULTIPLE_SOURCE_ROW"),
+        "A subquery, or the source of a MERGE, has several rows where one is allowed: aggregate it, or remove"
+        " duplicates of the key.",
+    ),
+    Failure(
+        _said(r"\btry_\w+", r"spark\.sql\.ansi\.enabled", r"SQLSTATE: 22", r"ArithmeticException", r"NumberFormat"),
         "Values do not fit what the query does with them: find such rows and filter or correct them, or use a function"
         " that returns NULL instead (try_cast, try_divide).",
     ),
@@ -165,9 +193,27 @@ _FAILURES = (
 )
 _OTHER = Failure(re.compile(""), "Look at the error: joinsight plan prints it in full.")
 _TASK = re.compile(r"[Mm]ost recent failure(?: reason)?: *(?:Lost task [^\n]*?\(TID \d+\) \([^()\n]*\): *)?")
+_STAGE = re.compile(r"\bin stage (\d{1,9})\.\d|(?:ShuffleMap|Result)Stage (\d{1,9})\b")
 _PYTHON_ERROR = re.compile(r"^(?!Traceback|Caused by)[A-Za-z_][\w.]*(?::.*)?$", re.MULTILINE)
 _CAUSED = re.compile(r"^Caused by: (.*)$", re.MULTILINE)
 _STATE = re.compile(r"\s*SQLSTATE: \w+\s*$")
+
+
+def readable(error: str) -> str:
+    """The error without the text of the query that Spark appends; as Java says it where Spark 3 writes JSON."""
+    error = error[:_MOST_READ]
+    if error.startswith('{"errorClass"'):
+        try:
+            its: dict[str, Any] = json.loads(error)
+            said: dict[str, Any] = its.get("messageParameters") or {}
+            texts = [str(each) for each in said.values() if each is not None]
+            kind = str(its["errorClass"])
+        except (ValueError, AttributeError):  # it was cut
+            return error
+        kind = kind if set(said) == {"message"} else f"[{kind}]"
+        error = f"{kind}: {', '.join(texts)}" if texts else kind
+        error += f" SQLSTATE: {its['sqlState']}" if "sqlState" in its else ""
+    return error.partition("\n== SQL")[0]
 
 
 def failure_of(error: str) -> Failure:
@@ -179,20 +225,30 @@ def first_words(error: str) -> str:
     """What went wrong, in one line: ``ValueError: cannot parse 123456``, without stacks and what only wraps it."""
     _, is_python, stack = error.rpartition("Traceback (most recent call last)")
     raised = _PYTHON_ERROR.search(stack.partition("\n")[2]) if is_python else None
-    caused = _CAUSED.findall(error)
+    caused = [each for each in _CAUSED.findall(error) if ": " in each]
     start = _TASK.search(error)
     text = raised[0] if raised else caused[-1] if caused else error[start.end() :] if start else error
     line = next((line for line in text.splitlines() if line.strip()), "for an unknown reason")
-    return shortened(_STATE.sub("", line.strip()), _LONGEST).rstrip(".…")
+    return shortened(_STATE.sub("", line.strip()[: 4 * _LONGEST]), _LONGEST).rstrip(".…")
 
 
-def failed_at(view: View, failure: Failure) -> tuple[int | None, tuple[int, ...]]:
-    """The stage of which a task failed, the last one, and its operators, those first that it may be of."""
-    stage = max((row["stage_id"] for row in view.stored.stages if row["state"] == "failed"), default=None)
+def failed_at(view: View, failure: Failure, error: str) -> tuple[int | None, tuple[int, ...]]:
+    """The stage that the error names, else the last one that failed by itself; its operators, those first that it may
+    be of."""
+    stage = _stage(view, error)
     nodes = () if stage is None else view.nodes_of(stage)
     its = [i for i in nodes if _is_of(view, i, failure.kinds)]
     all_such = [i for i in view.plan.nodes if _is_of(view, i, failure.kinds)]  # its metrics may not have arrived
     return stage, tuple(its or (all_such if len(all_such) == 1 else nodes[:1]))
+
+
+def _stage(view: View, error: str) -> int | None:
+    last = {row["stage_id"]: row for row in view.stored.stages}  # attempts are in order
+    named = _STAGE.search(error)
+    if named and (its := int(named[1] or named[2])) in last:
+        return its
+    failed = (i for i, row in last.items() if row["state"] == "failed" and not CANCELLED.search(row["failure"] or ""))
+    return max(failed, default=None)
 
 
 def _is_of(view: View, node_id: int, kinds: tuple[str, ...]) -> bool:
