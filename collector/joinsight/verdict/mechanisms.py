@@ -15,15 +15,15 @@ from joinsight.base.units import duration_text
 from joinsight.verdict.cause import PLACES, Cause, Code
 from joinsight.verdict.driver import caches, commit, contention, driver, nested, waiting
 from joinsight.verdict.exchanges import exchanges, small_sides
-from joinsight.verdict.memory import memory
+from joinsight.verdict.memory import collecting, memory
 from joinsight.verdict.sources import files_written, scans
 from joinsight.verdict.tasks import imbalance
 from joinsight.verdict.view import View
 from joinsight.verdict.work import exploding, join_output, python, work
 
 _LEAST_TOGETHER = 0.5
-_SAY_WHY: tuple[Code, ...] = ("data_skew", "output_skew", "slow_host", "gc")
-"""What these explain of a stage does not count as the time of its operators."""
+_SAY_WHY: tuple[Code, ...] = ("data_skew", "output_skew", "slow_host")
+"""What these and garbage collection explain of a stage does not count as the time of its operators."""
 
 
 def causes(view: View) -> Iterator[Cause]:
@@ -49,10 +49,10 @@ def _explained(view: View) -> Mapping[int | None, float]:
     """By stage, the share of its time that unequal tasks or garbage collection explain, the larger one."""
     walls = {ran.stage_id: ran.wall_ms for ran in view.ran}
     found: dict[int | None, float] = defaultdict(float)
-    for cause in (*imbalance(view), *memory(view)):
-        if cause.code in _SAY_WHY and cause.stage_id is not None and walls[cause.stage_id]:
-            share = min(1.0, cause.weight / walls[cause.stage_id])
-            found[cause.stage_id] = max(found[cause.stage_id], share)
+    uneven = ((each.stage_id, each.weight) for each in imbalance(view) if each.code in _SAY_WHY)
+    for stage, explained in (*uneven, *((ran.stage_id, ms) for ms, ran in collecting(view))):
+        if stage is not None and walls[stage]:
+            found[stage] = max(found[stage], min(1.0, explained / walls[stage]))
     return found
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from joinsight.base.units import bytes_text
+from joinsight.plan import operators
 from joinsight.verdict.cause import BESIDE_SKEW, MB, Cause
 from joinsight.verdict.tasks import skewed_stages
 from joinsight.verdict.view import Ran, View
@@ -22,11 +23,7 @@ _MUCH_GC = 0.15
 
 def memory(view: View) -> Iterator[Cause]:
     """Garbage collection and spilling, in all stages on the path."""
-    collected = [
-        (min(round(ran.wall_ms * min(1.0, share)), ran.number("gc_time_ms")), ran)
-        for ran in view.ran
-        if ran.run_ms and (share := ran.number("gc_time_ms") / ran.run_ms) >= _MUCH_GC
-    ]
+    collected = collecting(view)
     if collected:
         _, worst = max(collected, key=lambda each: each[0])
         took, run = (sum(ran.number(name) for _, ran in collected) for name in ("gc_time_ms", "run_time_ms"))
@@ -40,7 +37,10 @@ def memory(view: View) -> Iterator[Cause]:
             worst.stage_id,
         )
     spilling = [
-        (min(round(ran.wall_ms * min(_MOST_SPILL, 1_000 * size / _SPILL_PER_SECOND / _worked_ms(ran))), most), ran)
+        (
+            min(round(ran.wall_ms * min(_MOST_SPILL, 1_000 * size / _SPILL_PER_SECOND / _worked_ms(view, ran))), most),
+            ran,
+        )
         for ran in view.ran
         if ran.run_ms and (size := ran.number("memory_spilled_bytes")) and (most := _most_spill(view, ran)) > 0
     ]
@@ -61,8 +61,22 @@ def memory(view: View) -> Iterator[Cause]:
         )
 
 
-def _worked_ms(ran: Ran) -> float:
-    """Run time without that in which busy hosts kept tasks waiting: spilling then takes longer as all else does."""
+def collecting(view: View) -> list[tuple[int, Ran]]:
+    """Stages of which garbage collection took much, and how much of the wall time of each."""
+    return [
+        (min(round(ran.wall_ms * min(1.0, share)), ran.number("gc_time_ms")), ran)
+        for ran in view.ran
+        if ran.run_ms and (share := ran.number("gc_time_ms") / ran.run_ms) >= _MUCH_GC
+    ]
+
+
+def _worked_ms(view: View, ran: Ran) -> float:
+    """Run time without that in which busy hosts kept tasks waiting: spilling then takes longer as all else does.
+
+    The CPU time of Python is not known.
+    """
+    if any(operators.is_python(view.plan.nodes[i].name) for i in ran.nodes):
+        return float(ran.run_ms)
     return max(ran.cpu_ms + ran.number("gc_time_ms"), ran.run_ms / _MOST_STRETCH)
 
 

@@ -70,7 +70,8 @@ def imbalance(view: View) -> Iterator[Cause]:
         elif ratio is not None and ratio >= SKEWED and (wall := _uneven_ms(view, ran, usable, spared, ratio)) > 0:
             yield _skew(view, ran, usable, wall, ratio)
         elif ratio is not None and spared > 0 and _is_uneven(view, ran, usable, ratio):
-            yield _skew(view, ran, usable, spared, ratio)
+            saved = spared if ran.tasks <= 2 * usable else _uneven_ms(view, ran, usable, spared, ratio)
+            yield _skew(view, ran, usable, max(0, saved), ratio)
         elif ran.tasks < usable:
             yield _few_tasks(view, ran, spared, usable)
 
@@ -210,8 +211,13 @@ def _merged(view: View, ran: Ran, usable: int) -> tuple[int, ...]:
     is_whole = all(
         row["partitioning"] == "hashpartitioning" and (row["partitions"] or 0) >= max(2, usable) for row in read
     )
-    is_asked = any(view.plan.nodes[i].name.startswith(operators.COALESCE) for i in ran.nodes)
-    if not read or not is_whole or is_asked or ran.tasks > 1 or _read_bytes(ran) < _least_split(view):
+    is_one_read = any((row["rows_read"] or 0) < (row["rows_written"] or 0) for row in read)  # of several, as by show()
+    is_asked = (
+        is_one_read
+        or int(ran.row["tasks"]) > 1
+        or any(view.plan.nodes[i].name.startswith(operators.COALESCE) for i in ran.nodes)
+    )
+    if not read or not is_whole or is_asked or _read_bytes(ran) < _least_split(view):
         return ()
     shuffles = [row["node_id"] for row in read if row["node_id"] is not None]
     return (*[i for i in ran.nodes if _is_keyed(view, i) and i not in shuffles][:2], *shuffles[:2])
