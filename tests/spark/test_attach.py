@@ -347,7 +347,7 @@ def test_the_job_runs_on_whatever_is_wrong(run: Run, engine: Engine) -> None:
 @pytest.mark.matrix
 def test_wrong_settings_are_all_said_at_once(run: Run) -> None:
     """The listener reports all invalid settings in one line and switches itself off; the job runs."""
-    wrong = ("url=ftp://collector", "progressInterval=soon", "shutdownTimeout=-5s")
+    wrong = ("url=ftp://collector", "progressInterval=soon", "shutdownTimeout=-5s", "jobname=x")
     done = run("plain.py", "settings", submit=options(*(f"spark.joinsight.{pair}" for pair in wrong)))
     assert done.returncode == 0, done.stderr
     assert "result 10" in done.stdout
@@ -356,5 +356,6 @@ def test_wrong_settings_are_all_said_at_once(run: Run) -> None:
         "ftp://collector",
         "progressInterval=soon is not a valid duration",
         "shutdownTimeout=-5s is too short",
+        "spark.joinsight.jobname (did you mean spark.joinsight.jobName?)",
     ):
         assert part in line

@@ -126,12 +126,13 @@ public final class JoinsightListener extends SparkListener {
       }
       SparkAccess.check();
       settings = new Settings(conf);
+      String unknown = settings.unknown();
       if (!settings.problems.isEmpty()) {
         problem = String.join("; ", settings.problems);
+        if (!unknown.isEmpty()) problem += "; these do not exist: " + unknown;
         LOG.error("Joinsight is off, the job runs without it: {}", problem);
         return;
       }
-      String unknown = settings.unknown();
       if (!unknown.isEmpty()) LOG.warn("Joinsight ignores settings that do not exist: {}", unknown);
       application = new Application(settings.application, true);
       consumer = makeConsumer.apply(settings, application);
