@@ -14,10 +14,10 @@ from markupsafe import Markup
 from joinsight.base.units import bytes_text, duration_text, first_up, ratio_text
 from joinsight.pages.boxes import WIDTH, short_name
 from joinsight.pages.chart import SPARK_HEIGHT, SPARK_WIDTH
-from joinsight.pages.failure import headline
 from joinsight.present import regressions, values
 from joinsight.present.findings import at_stake_over_runs
 from joinsight.tables import DRIVER_PHASES, EXECUTION_KEY, Row, driver_ms
+from joinsight.verdict.failure import first_words
 
 _environment = Environment(
     loader=PackageLoader("joinsight.pages"),
@@ -165,7 +165,7 @@ _environment.filters.update(
             values.partitions,
             values.query_title,
             at_stake_over_runs,
-            headline,
+            first_words,
             values.short_key,
             short_name,
             values.when,

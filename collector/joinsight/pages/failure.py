@@ -32,11 +32,3 @@ def failure(text: str) -> ErrorParts:
     inner = _FRAME.search(cause)
     cause = (cause[: inner.start()] if inner else cause).strip()
     return ErrorParts(message, "" if cause in message else cause, trace)
-
-
-def headline(text: str) -> str:
-    """What an error says, in a line: of its innermost cause, and where Python failed, the exception's."""
-    parts = failure(text)
-    lines = [line for line in (parts.cause or parts.message).splitlines() if line.strip()]
-    is_python = any(line.endswith("Traceback (most recent call last):") for line in lines)
-    return lines[-1 if is_python else 0].strip() if lines else ""

@@ -96,7 +96,9 @@ def _ended_early(stored: StoredPlan) -> Verdict:
         place += f" of execution {evidence['execution']}" if place else f" in execution {evidence['execution']}"
     operators = f" ({', '.join(dict.fromkeys(names.operator(view, i) for i in nodes[:2]))})" if nodes else ""
     text, advice = f"It failed after {duration_text(whole)}{place}{operators}: {words}.", failure.advice
-    needs = [each for each in causes(view) if each.code in failure.needed_by and each.stage_id == stage]
+    needs = [
+        each for each in causes(view) if each.code in failure.needed_by and each.stage_id == stage and each.wall_ms
+    ]
     if needs:
         largest = min(needs, key=lambda each: -each.weight)
         nodes = largest.nodes
@@ -110,8 +112,7 @@ def _failed_inside(stored: StoredPlan, error: str) -> StoredPlan | None:
     its = [
         each
         for each in reversed(stored.nested)
-        if each.execution["state"] == "failed"
-        and (not error or first_words(readable(each.execution["error"] or "")) in error)
+        if each.execution["state"] == "failed" and (not error or first_words(each.execution["error"] or "") in error)
     ]
     return max(its, key=lambda each: any(row["state"] == "failed" for row in each.stages), default=None)
 

@@ -223,6 +223,7 @@ def failure_of(error: str) -> Failure:
 
 def first_words(error: str) -> str:
     """What went wrong, in one line: ``ValueError: cannot parse 123456``, without stacks and what only wraps it."""
+    error = readable(error)
     _, is_python, stack = error.rpartition("Traceback (most recent call last)")
     raised = _PYTHON_ERROR.search(stack.partition("\n")[2]) if is_python else None
     caused = [each for each in _CAUSED.findall(error) if ": " in each]
