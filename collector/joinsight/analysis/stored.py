@@ -198,9 +198,12 @@ class StoredPlan:
             return ()
         nodes = self.plan.nodes
         strategies = {key: operators.join_strategy(nodes[i].name) or "" for i, key in self.operator_keys.items()}
-        return tuple(
-            not_followed(self.advice, strategies, {**self.settings, **(self.execution["configuration"] or {})})
-        )
+        return tuple(not_followed(self.advice, strategies, self.session_settings))
+
+    @property
+    def session_settings(self) -> Mapping[str, str]:
+        """What is known of the settings that it ran with: the session's go before the application's."""
+        return {**self.settings, **(self.execution["configuration"] or {})}
 
     def version(self, number: int | None) -> Row | None:
         """A plan version, the final one for None; None if the execution has no plan. Raises `NotFound`."""

@@ -209,15 +209,13 @@ def _merged(view: View, ran: Ran, usable: int) -> tuple[int, ...]:
     """
     read = [row for row in view.stored.shuffles if ran.stage_id in (row["reduce_stages"] or ())]
     is_whole = all(
-        row["partitioning"] == "hashpartitioning" and (row["partitions"] or 0) >= max(2, usable) for row in read
+        row["partitioning"] == "hashpartitioning"
+        and (row["partitions"] or 0) >= max(2, usable)
+        and (row["rows_read"] or 0) >= (row["rows_written"] or 0)  # show() reads one partition of several
+        for row in read
     )
-    is_one_read = any((row["rows_read"] or 0) < (row["rows_written"] or 0) for row in read)  # of several, as by show()
-    is_asked = (
-        is_one_read
-        or int(ran.row["tasks"]) > 1
-        or any(view.plan.nodes[i].name.startswith(operators.COALESCE) for i in ran.nodes)
-    )
-    if not read or not is_whole or is_asked or _read_bytes(ran) < _least_split(view):
+    is_asked = any(view.plan.nodes[i].name.startswith(operators.COALESCE) for i in ran.nodes)
+    if not read or not is_whole or is_asked or int(ran.row["tasks"]) > 1 or _read_bytes(ran) < _least_split(view):
         return ()
     shuffles = [row["node_id"] for row in read if row["node_id"] is not None]
     return (*[i for i in ran.nodes if _is_keyed(view, i) and i not in shuffles][:2], *shuffles[:2])
@@ -228,8 +226,7 @@ def _least_split(view: View) -> int:
 
     Spark makes them of 1 MiB and more, for all slots; without ``parallelismFirst``, of the advisory size.
     """
-    its = view.stored
-    settings = {**its.settings, **(its.execution["configuration"] or {})}
+    settings = view.stored.session_settings
     if settings.get(f"{_COALESCE}parallelismFirst", "true").lower() == "false":
         return 2 * (byte_size(settings.get(_ADVISORY), None) or 64 * MB)
     return 3 * (byte_size(settings.get(f"{_COALESCE}minPartitionSize"), None) or MB)
