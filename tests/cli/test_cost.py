@@ -18,7 +18,7 @@ from tests.timing.test_cost import MERGED, ended, ran
 from joinsight.analysis.rows import execution_rows
 from joinsight.analysis.stored import stored_plan
 from joinsight.cli import cli
-from joinsight.cli.cost import print_bill
+from joinsight.cli.cost import print_breakdown
 from joinsight.store.writer import Writer
 from joinsight.terminal.execution import print_task_time
 
@@ -84,7 +84,7 @@ def test_kinds_of_work_are_named() -> None:
     drawing = MERGED.format(left="ENSURE_REQUIREMENTS", sorted="false")
     stored = stored_plan(execution_rows(ended(drawing, ran(7, 200, 900, 1_000, **samples))))
     out = Console(file=StringIO(), width=140)
-    print_bill(out, stored)
+    print_breakdown(out, stored)
     print_task_time(out, stored)
     shown = out.file.getvalue()  # type: ignore[attr-defined]
     assert "SortMergeJoin [k], [k], Inner (regular expressions 80 %, dates and timestamps 11 %)\n" in shown
@@ -102,7 +102,7 @@ def test_what_a_shuffle_would_have_saved() -> None:
     ):
         stored = stored_plan(execution_rows(ended(drawing, *its_stages)))
         out = Console(file=StringIO(), width=140)
-        print_bill(out, stored)
+        print_breakdown(out, stored)
         shown = out.file.getvalue()  # type: ignore[attr-defined]
         said = [f"without shuffle 4, the query would have taken about {each} less" for each in saved]
         assert re.findall("without .*", shown) == said

@@ -20,7 +20,7 @@ from tests.timing.test_critical_path import broadcasts, jobs, nested, stages
 from joinsight.analysis.rows import Plans, execution_rows
 from joinsight.analysis.stored import StoredPlan, stored_plan
 from joinsight.base.errors import DocumentError
-from joinsight.cli.cost import print_bill
+from joinsight.cli.cost import print_breakdown
 from joinsight.contract.decode import decode_document
 from joinsight.contract.document import ENDED, MAX_LONG, Execution, Job, Stage
 from joinsight.plan.metrics import PlanMetrics
@@ -339,7 +339,7 @@ def test_a_join_that_no_sample_saw_costs_at_least_its_broadcast_and_an_unknown_t
     assert (join.is_seen, join.is_partial, join.shared) == (False, True, ())
     assert (join.wall_ms, join.task_time_ms) == (250, None)
     text = io.StringIO()
-    print_bill(text_console(text), stored)
+    print_breakdown(text_console(text), stored)
     assert re.search(r"at least 250 ms .*\bBroadcastHashJoin", text.getvalue())
     assert "the join itself: not measured" in text.getvalue()
 
@@ -377,7 +377,7 @@ def test_python_workers_beside_other_work_are_not_told_apart(other: str) -> None
         stored, found = made(drawing, ran(7, 100, 500, 40_000))
         assert not found.operators()
         text = io.StringIO()
-        print_bill(text_console(text), stored)
+        print_breakdown(text_console(text), stored)
         assert "Python workers ran for 30.0 s (node" in text.getvalue()
 
 

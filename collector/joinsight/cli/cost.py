@@ -57,7 +57,7 @@ def print_stored(
     if as_json:
         click.echo(to_json(_named(stored, core_hour_price)))
         return
-    print_bill(console(), stored, core_hour_price)
+    print_breakdown(console(), stored, core_hour_price)
 
 
 def _named(stored: StoredPlan, core_hour_price: float | None) -> dict[str, Any]:
@@ -104,7 +104,7 @@ def _price(task_time_ms: int | None, core_hour_price: float) -> float | None:
     return None if task_time_ms is None else task_time_ms * core_hour_price / 3_600_000
 
 
-def print_bill(out: Console, stored: StoredPlan, core_hour_price: float | None = None) -> None:
+def print_breakdown(out: Console, stored: StoredPlan, core_hour_price: float | None = None) -> None:
     """Print the operators, then the joins, the largest first."""
     print_header(out, stored)
     labels = Labels(stored)
