@@ -15,7 +15,7 @@ _SPILL_PER_SECOND = 20 * MB
 _MOST_SPILL = 0.7
 """The largest share of a stage that spilling can have taken."""
 _MOST_STRETCH = 3
-"""How many times as long as they work tasks run on busy hosts; what they wait beyond that, is not only for CPUs."""
+"""The longest run time of tasks on busy hosts, in times of what they work; beyond it, they wait for more than CPUs."""
 SPILL_SIZE = "spill size"
 _MUCH_GC = 0.15
 """Share of the run time of tasks."""
