@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import gzip
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -15,6 +17,7 @@ from msgspec import structs
 from sqlalchemy import Engine
 from tests.documents import STARTED_AT_MS, application, planned
 from tests.findings.recorded import recordings
+from tests.growth import check_cpu_time
 
 from joinsight.analysis.rows import execution_rows
 from joinsight.analysis.stored import StoredPlan, stored_plan
@@ -27,6 +30,7 @@ from joinsight.store.writer import Writer
 from joinsight.verdict import Verdict, judge
 from joinsight.verdict.driver import driver
 from joinsight.verdict.exchanges import small_sides
+from joinsight.verdict.failure import failure_of, first_words, readable
 from joinsight.verdict.memory import memory
 from joinsight.verdict.names import operator
 from joinsight.verdict.tasks import imbalance
@@ -204,6 +208,7 @@ _TASK = (
             "java.lang.OutOfMemoryError: Java heap space.",
             "spark.driver.memory",
         ),
+        ('{"errorClass":' + "[" * 10_000, "errorClass", "Look at the error"),
         ("", "for an unknown reason", "Look at the error"),
     ],
 )
@@ -287,6 +292,18 @@ def test_a_plan_whose_inputs_are_read_twice_at_each_level_is_judged() -> None:
     edges = [[i + 1, i] for i in range(60) for _ in range(2)]
     version = {**its.versions[-1], "nodes": nodes, "edges": edges}
     assert judge(replace(its, versions=[version])).text
+
+
+def test_an_error_is_read_in_proportion_to_its_length() -> None:
+    """As any sender may write it, of the longest that is read."""
+    for begins in ("", "Cannot broadcast the table that is larger than ", "Lost task ", '{"errorClass":"'):
+        for word in ("1", " ", "Cannot broadcast the table ", "Caused by: ", "most recent failure: Lost task "):
+            check_cpu_time(partial(_reading, begins, word), 20_000)
+
+
+def _reading(begins: str, word: str, size: int) -> Callable[[], object]:
+    text = begins + word * (size // len(word))
+    return lambda: (failure_of(readable(text)), first_words(text))
 
 
 @pytest.mark.parametrize("word", ["keys=[", "a", "json", "xml", "csv", "(", "[", "#1L"])

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 
 from joinsight.analysis.rows import byte_size
 from joinsight.findings.finding import WHOLE_EXECUTION, Finding, Heuristic, PlanContext, Waited
-from joinsight.verdict.failure import BROADCASTS
+from joinsight.verdict.failure import BROADCASTS, readable
 
 
 def evaluate(context: PlanContext) -> Iterator[Finding]:
     """Goes by the text of the error. The operator is named if a single broadcast was not ready."""
-    error = context.execution.error or ""
+    error = readable(context.execution.error or "")
     for cause in BROADCASTS:
         said = cause.said.search(error)
         if context.execution.state != "failed" or not said:

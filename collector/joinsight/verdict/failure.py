@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import dataclass
-from typing import Any
+
+import msgspec
 
 from joinsight.plan import operators
 from joinsight.plan.outline import shortened
@@ -48,14 +48,15 @@ BROADCASTS = (
     ),
     Failure(
         re.compile(
-            r"Cannot broadcast the table that is larger than (?P<limit_bytes>[\d.]+ *\w+): (?P<size_bytes>[\d.]+ *\w+)"
+            r"Cannot broadcast the table that is larger than"
+            r" (?P<limit_bytes>[\d.]+(?: *[a-zA-Z]\w*)?): (?P<size_bytes>[\d.]+(?: *[a-zA-Z]\w*)?)"
         ),
         f"Filter the broadcast side and select fewer columns before the join, or {_SHUFFLE_IT}.",
         ("broadcast",),
         title="The query failed: its broadcast has {size_bytes}, more than the {limit_bytes} that Spark allows.",
     ),
     Failure(
-        re.compile(r"Cannot broadcast the table [^:]*rows: (?P<rows>\d+)"),
+        re.compile(r"Cannot broadcast the table [^:]{0,200}?rows: (?P<rows>\d+)"),
         f"Filter the broadcast side before the join, or {_SHUFFLE_IT}.",
         ("broadcast",),
         title="The query failed: its broadcast has {rows} rows, more than Spark allows.",
@@ -199,20 +200,26 @@ _CAUSED = re.compile(r"^Caused by: (.*)$", re.MULTILINE)
 _STATE = re.compile(r"\s*SQLSTATE: \w+\s*$")
 
 
+class _SparkError(msgspec.Struct, rename="camel"):
+    """An error as Spark 3 writes it."""
+
+    error_class: str
+    message_parameters: dict[str, str | None] = {}
+    sql_state: str = ""
+
+
 def readable(error: str) -> str:
     """The error without the text of the query that Spark appends; as Java says it where Spark 3 writes JSON."""
     error = error[:_MOST_READ]
     if error.startswith('{"errorClass"'):
         try:
-            its: dict[str, Any] = json.loads(error)
-            said: dict[str, Any] = its.get("messageParameters") or {}
-            texts = [str(each) for each in said.values() if each is not None]
-            kind = str(its["errorClass"])
-        except (ValueError, AttributeError):  # it was cut
+            its = msgspec.json.decode(error, type=_SparkError)
+        except (msgspec.DecodeError, ValueError, RecursionError):  # it was cut, or somebody else wrote it
             return error
-        kind = kind if set(said) == {"message"} else f"[{kind}]"
-        error = f"{kind}: {', '.join(texts)}" if texts else kind
-        error += f" SQLSTATE: {its['sqlState']}" if "sqlState" in its else ""
+        texts = ", ".join(filter(None, its.message_parameters.values()))
+        kind = its.error_class if its.message_parameters.keys() == {"message"} else f"[{its.error_class}]"
+        error = f"{kind}: {texts}" if texts else kind
+        error += f" SQLSTATE: {its.sql_state}" if its.sql_state else ""
     return error.partition("\n== SQL")[0]
 
 
