@@ -67,7 +67,9 @@ def test_a_micro_batch_is_recognised_by_its_description(description: str, found:
             "org.apache.spark.SparkException: Job 12 cancelled because SparkContext was shut down",
             "cancelled",
         ),
+        ("nightly", "[OPERATION_CANCELED] Operation has been canceled. SQLSTATE: HY008", "cancelled"),
         ("nightly", "java.lang.Exception: Job 12 aborted due to stage failure", "failed"),
+        ("nightly", "Job 3 cancelled The corresponding broadcast query has failed.", "failed"),
     ],
 )
 def test_what_somebody_stopped_has_not_failed(description: str, error: str, state: str) -> None:

@@ -31,6 +31,7 @@ from joinsight.verdict import Verdict, judge
 from joinsight.verdict.driver import driver
 from joinsight.verdict.exchanges import small_sides
 from joinsight.verdict.failure import failure_of, first_words, readable
+from joinsight.verdict.mechanisms import causes
 from joinsight.verdict.memory import memory
 from joinsight.verdict.names import operator
 from joinsight.verdict.tasks import imbalance
@@ -549,9 +550,9 @@ def test_a_shuffle_that_a_hint_forces_counts_whole() -> None:
 def test_a_skewed_join_of_a_session_that_never_broadcasts_is_skewed() -> None:
     """What a broadcast would save counts less than where the session may broadcast."""
     its = stored("skew")
-    (never,) = small_sides(View(its))
+    (never,) = (each for each in causes(View(its)) if "small_bytes" in each.evidence)
     its.execution["broadcast_threshold_bytes"] = 1_000
-    (smaller,) = small_sides(View(its))
+    (smaller,) = (each for each in causes(View(its)) if "small_bytes" in each.evidence)
     assert (never.wall_ms, never.weight) == (smaller.wall_ms, smaller.weight / 2)
 
 

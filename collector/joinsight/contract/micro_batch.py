@@ -21,7 +21,9 @@ _INTERRUPTED = re.compile(
     r"(?:^|\n|: |^\{\"errorClass\":\")(?:Caused by: )?"  # Spark 3 writes errors as JSON
     r"java\.(?:lang\.InterruptedException|io\.InterruptedIOException|nio\.channels\.ClosedByInterruptException)\b"
 )
-_CANCELLED = re.compile(r"\bJob \d{1,18} cancelled\b")
+_CANCELLED = re.compile(
+    r"\bJob \d{1,18} cancelled\b(?! The corresponding broadcast query has failed)|\bOPERATION_CANCELED\b"
+)
 _READ = 2_000  # characters of an error's beginning
 
 
@@ -50,6 +52,11 @@ def is_cancelled(description: str, error: str, operation_id: str | None) -> bool
     query, a Spark Connect server an operation, and a Thrift server a statement.
     """
     if _CANCELLED.search(error[:_READ]):
-        return True
+        return True  # not if Spark itself cancelled it, because of a broadcast
     of_server = operation_id is not None or description.startswith(CONNECT_REQUEST)
     return (of_server or micro_batch(description) is not None) and _INTERRUPTED.search(error) is not None
+
+
+def is_stop(error: str) -> bool:
+    """Whether an error of any execution or stage says that it was stopped, rather than that it failed."""
+    return _CANCELLED.search(error[:_READ]) is not None or _INTERRUPTED.match(error) is not None

@@ -13,10 +13,11 @@ from typing import Any
 
 from joinsight.analysis.stored import StoredPlan
 from joinsight.base.units import duration_text, first_up
+from joinsight.contract.micro_batch import is_stop
 from joinsight.plan.rewritten import rewritten
 from joinsight.verdict import names
 from joinsight.verdict.cause import PLACES, Cause, Code
-from joinsight.verdict.failure import CANCELLED, failed_at, failure_of, first_words, readable
+from joinsight.verdict.failure import failed_at, failure_of, first_words, readable
 from joinsight.verdict.mechanisms import TOGETHER, causes
 from joinsight.verdict.view import View
 
@@ -84,7 +85,7 @@ def _ended_early(stored: StoredPlan) -> Verdict:
     inner = _failed_inside(stored, error) or stored
     error = error or readable(inner.execution["error"] or "")
     whole = View(stored).wall_ms
-    if stored.execution["state"] == "cancelled" or CANCELLED.search(error):
+    if stored.execution["state"] == "cancelled" or is_stop(error):
         verdict = _judge(stored)
         return replace(verdict, text=f"Cancelled after {duration_text(whole)}. {verdict.text}")
     view, failure, words = View(inner), failure_of(error), first_words(error)

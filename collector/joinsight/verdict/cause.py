@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -70,6 +70,8 @@ class Cause:
     """Share of the wall time that it must explain to be the verdict."""
     certainty: float = 1.0
     """What it counts of its weight, where another cause says more about the same time."""
+    beside: Collection[int | None] = ()
+    """Stages: if a task of one of them ran much longer than the others, it counts `BESIDE_SKEW`."""
 
     @property
     def only_says_where(self) -> bool:

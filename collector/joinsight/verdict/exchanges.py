@@ -10,8 +10,7 @@ from joinsight.plan import operators
 from joinsight.plan.graph import Node
 from joinsight.plan.texts import join_text
 from joinsight.verdict import names
-from joinsight.verdict.cause import BESIDE_SKEW, MB, Cause, rows_text, stage_of
-from joinsight.verdict.tasks import imbalance, skewed_stages
+from joinsight.verdict.cause import MB, Cause, rows_text, stage_of
 from joinsight.verdict.view import View
 
 _MOST_ROWS = 0.5
@@ -41,7 +40,7 @@ def exchanges(view: View) -> Iterator[Cause]:
             {"bytes_written": written, "rows": view.rows(node.id) or 0, "is_needless": int(is_needless)},
             stage_of(view, node.id),
             is_place=not is_needless,
-            certainty=BESIDE_SKEW if is_needless and _is_read_unevenly(view, node) else 1.0,
+            beside=_stages(view, node, "reduce_stages") if is_needless else (),
         )
     for node in view.of_kind("broadcast"):
         size = view.plan.total(node, "data size") or 0
@@ -86,14 +85,8 @@ def _makes_use(node: Node, shuffle: Node) -> bool:
     )
 
 
-def _is_read_unevenly(view: View, shuffle: Node) -> bool:
-    stages = _stages(view, shuffle, "reduce_stages")
-    return any(cause.stage_id in stages for cause in imbalance(view))
-
-
 def small_sides(view: View) -> Iterator[Cause]:
     """A join has both sides shuffled, though one is small: its shuffles and sorts, of which a broadcast needs none."""
-    skewed = skewed_stages(view) if _is_switched_off(view) else set()
     for join in view.breakdown.joins:
         node = view.plan.nodes[join.node_id]
         text = join_text(node.name, node.simple)
@@ -126,7 +119,7 @@ def small_sides(view: View) -> Iterator[Cause]:
             {"small_bytes": size, "other_bytes": other.bytes or 0},
             stage,
             is_place=not _is_forced(view, size),
-            certainty=BESIDE_SKEW if stage in skewed else 1.0,
+            beside=(stage,) if _is_switched_off(view) else (),
         )
 
 

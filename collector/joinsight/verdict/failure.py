@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import msgspec
 
+from joinsight.contract.micro_batch import is_stop
 from joinsight.plan import operators
 from joinsight.plan.outline import shortened
 from joinsight.verdict.cause import Code
@@ -74,11 +75,6 @@ def _said(*words: str) -> re.Pattern[str]:
     return re.compile("|".join(words))
 
 
-CANCELLED = _said(
-    *(r"Job \d+ cancelled (?!The corresponding broadcast query has failed)", r"OPERATION_CANCELED"),
-    r"^java\.lang\.InterruptedException",
-)
-"""Somebody stopped it: what took the time is still what to look at."""
 _FAILURES = (
     *BROADCASTS,
     Failure(
@@ -255,7 +251,7 @@ def _stage(view: View, error: str) -> int | None:
     named = _STAGE.search(error)
     if named and (its := int(named[1] or named[2])) in last:
         return its
-    failed = (i for i, row in last.items() if row["state"] == "failed" and not CANCELLED.search(row["failure"] or ""))
+    failed = (i for i, row in last.items() if row["state"] == "failed" and not is_stop(row["failure"] or ""))
     return max(failed, default=None)
 
 

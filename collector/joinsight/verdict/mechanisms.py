@@ -8,11 +8,11 @@ went; the others say why, and go before these.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from joinsight.base.units import duration_text
-from joinsight.verdict.cause import PLACES, Cause, Code
+from joinsight.verdict.cause import BESIDE_SKEW, PLACES, Cause, Code
 from joinsight.verdict.driver import caches, commit, contention, driver, nested, waiting
 from joinsight.verdict.exchanges import exchanges, small_sides
 from joinsight.verdict.memory import collecting, memory
@@ -28,14 +28,11 @@ _SAY_WHY: tuple[Code, ...] = ("data_skew", "output_skew", "slow_host")
 
 def causes(view: View) -> Iterator[Cause]:
     """Those of all mechanisms, in no order; with several of a code that add up, also all of them together."""
-    explained = _explained(view)
-    for mechanism in MECHANISMS:
-        found = [
-            replace(each, certainty=(1 - explained[each.stage_id]) * each.certainty)
-            if (each.only_says_where or each.code == "compute") and each.stage_id in explained
-            else each
-            for each in mechanism(view)
-        ]
+    uneven = list(imbalance(view))
+    explained = _explained(view, uneven)
+    skewed = {each.stage_id for each in uneven if each.code in _SAY_WHY}
+    for made in (uneven, *(mechanism(view) for mechanism in MECHANISMS)):
+        found = [replace(each, certainty=_certainty(each, explained, skewed)) for each in made]
         yield from found
         for code, call in TOGETHER.items():
             its = sorted((each for each in found if each.code == code and each.wall_ms), key=lambda each: -each.wall_ms)
@@ -45,11 +42,17 @@ def causes(view: View) -> Iterator[Cause]:
                     yield _together(alike, call)
 
 
-def _explained(view: View) -> Mapping[int | None, float]:
+def _certainty(cause: Cause, explained: Mapping[int | None, float], skewed: Collection[int | None]) -> float:
+    is_place = cause.only_says_where or cause.code == "compute"
+    certainty = BESIDE_SKEW * cause.certainty if any(stage in skewed for stage in cause.beside) else cause.certainty
+    return (1 - explained.get(cause.stage_id, 0.0)) * certainty if is_place else certainty
+
+
+def _explained(view: View, imbalances: Iterable[Cause]) -> Mapping[int | None, float]:
     """By stage, the share of its time that unequal tasks or garbage collection explain, the larger one."""
     walls = {ran.stage_id: ran.wall_ms for ran in view.ran}
     found: dict[int | None, float] = defaultdict(float)
-    uneven = ((each.stage_id, each.weight) for each in imbalance(view) if each.code in _SAY_WHY)
+    uneven = ((each.stage_id, each.weight) for each in imbalances if each.code in _SAY_WHY)
     for stage, explained in (*uneven, *((ran.stage_id, ms) for ms, ran in collecting(view))):
         if stage is not None and walls[stage]:
             found[stage] = max(found[stage], min(1.0, explained / walls[stage]))
@@ -80,9 +83,8 @@ def _together(its: Sequence[Cause], call: str) -> Cause:
     )
 
 
-MECHANISMS: tuple[Callable[[View], Iterator[Cause]], ...] = (
+MECHANISMS: tuple[Callable[[View], Iterator[Cause]], ...] = (  # beside `imbalance`
     join_output,
-    imbalance,
     memory,
     python,
     scans,

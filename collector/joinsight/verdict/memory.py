@@ -6,8 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from joinsight.base.units import bytes_text
 from joinsight.plan import operators
-from joinsight.verdict.cause import BESIDE_SKEW, MB, Cause
-from joinsight.verdict.tasks import skewed_stages
+from joinsight.verdict.cause import MB, Cause
 from joinsight.verdict.view import Ran, View
 
 _SPILL_PER_SECOND = 20 * MB
@@ -45,7 +44,6 @@ def memory(view: View) -> Iterator[Cause]:
         if ran.run_ms and (size := ran.number("memory_spilled_bytes")) and (most := _most_spill(view, ran)) > 0
     ]
     if spilling:
-        skewed = skewed_stages(view)
         _, worst = max(spilling, key=lambda each: each[0])
         size, on_disk = (sum(ran.number(f"{name}_spilled_bytes") for _, ran in spilling) for name in ("memory", "disk"))
         yield Cause(
@@ -57,7 +55,7 @@ def memory(view: View) -> Iterator[Cause]:
             " executors more memory (spark.executor.memory, spark.memory.fraction) for each core.",
             {"memory_spilled_bytes": size, "disk_spilled_bytes": on_disk},
             worst.stage_id,
-            certainty=BESIDE_SKEW if worst.stage_id in skewed else 1.0,
+            beside=(worst.stage_id,),
         )
 
 

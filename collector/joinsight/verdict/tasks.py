@@ -468,7 +468,3 @@ def _skew_advice(view: View, nodes: tuple[int, ...]) -> str:
         if operators.is_python(name):
             return f"{find} Give the Python function smaller groups, or leave the rows of that value out of it."
     return f"{find} Aggregate its rows in two steps: by the key and a random number, then by the key."
-
-
-def skewed_stages(view: View) -> set[int | None]:
-    return {each.stage_id for each in imbalance(view) if each.code == "data_skew"}
