@@ -6,6 +6,7 @@ import multiprocessing
 import os
 import signal
 import threading
+import tracemalloc
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -80,6 +81,18 @@ def test_results_and_metrics_are_those_of_one_process(engine: Engine) -> None:
                 assert others[0].result.result() == Ingested(1, [])
         assert writers.writing == 0
     assert stored(engine, "there-").keys() == {f"there-{name}" for name in "abc123"}
+
+
+def test_a_large_body_is_passed_without_copies_of_it(engine: Engine) -> None:
+    """Threads of the collector would keep their memory: 8 senders took it from 90 to 650 MiB."""
+    with writing(engine, 1) as writers:
+        large = pending(b"no gzip" * (2 << 20))
+        tracemalloc.start()
+        writers.ingest([large])
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+    assert isinstance(large.result.exception(), DocumentError)
+    assert peak < len(large.body) / 2
 
 
 @pytest.mark.parametrize("alone", [False, True])

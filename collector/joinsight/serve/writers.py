@@ -16,7 +16,7 @@ import signal
 import threading
 import time
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
@@ -42,10 +42,11 @@ STILL_SECONDS = 30
 START_SECONDS = 600
 """`STILL_SECONDS` for a process that starts."""
 _WATCH_SECONDS = 5
+_CHUNK = 1 << 20
+"""Bytes of a body in one message: copies of large bodies would leave a thread with memory that the system needs."""
 
 log = logging.getLogger("joinsight")
 
-_Request = tuple[bytes, Mapping[str, "str | None"], bool]
 _Result = Ingested | tuple[BaseException, str]
 _Reply = tuple[list[_Result], list[Call]]
 _Running = tuple[BaseProcess, list[Connection]]
@@ -114,7 +115,7 @@ class Writers:
                 return
             process, slot = free
             try:
-                results, calls = process.ask(slot, [(bytes(r.body), r.sender, r.alone) for r in requests])
+                results, calls = process.ask(slot, requests)
                 self._metrics.add(calls)
                 for request, result in zip(requests, results, strict=True):
                     if isinstance(result, Ingested):
@@ -177,11 +178,11 @@ class _Process:
             each.close()  # only the process has them, so its end is seen
         return process, [ours for ours, _ in pipes]
 
-    def ask(self, slot: int, requests: list[_Request]) -> _Reply:
+    def ask(self, slot: int, requests: Sequence[IngestRequest]) -> _Reply:
         """What the process replies. Raises `WorkerDied` if it ends."""
         process, pipes = self._running
         try:
-            pipes[slot].send(requests)
+            _send(pipes[slot], requests)
             reply: _Reply = pipes[slot].recv()
             return reply
         except (EOFError, OSError):
@@ -240,10 +241,28 @@ def _serve(pipe: Connection, ingest: Ingest, recorder: Recorder) -> None:
     """The work of a slot."""
     with suppress(EOFError, OSError):
         while True:
-            pendings = [IngestRequest(bytearray(body), sender, alone) for body, sender, alone in pipe.recv()]
+            pendings = _receive(pipe)
             ingest.ingest(pendings)
             pipe.send(([_result(each) for each in pendings], recorder.take()))
             del pendings  # before it waits
+
+
+def _send(pipe: Connection, requests: Sequence[IngestRequest]) -> None:
+    starts = [range(0, len(each.body), _CHUNK) for each in requests]
+    pipe.send([(len(chunks), each.sender, each.alone) for chunks, each in zip(starts, requests, strict=True)])
+    for chunks, each in zip(starts, requests, strict=True):
+        for start in chunks:
+            pipe.send_bytes(each.body[start : start + _CHUNK])
+
+
+def _receive(pipe: Connection) -> list[IngestRequest]:
+    requests = []
+    for chunks, sender, alone in pipe.recv():
+        request = IngestRequest(bytearray(), sender, alone)
+        for _ in range(chunks):
+            request.body += pipe.recv_bytes()
+        requests.append(request)
+    return requests
 
 
 def _result(pending: IngestRequest) -> _Result:
