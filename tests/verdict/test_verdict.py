@@ -626,6 +626,28 @@ def test_what_to_do_about_a_sort_is_up_to_who_asked_for_it(name: str, consumers:
         assert each.next.startswith(said)
 
 
+def test_an_explode_counts_half_where_one_task_made_most_of_its_rows() -> None:
+    its = [each for each in causes(View(stored("long-arrays"))) if (each.code, each.stage_id) == ("compute", 21)]
+    exploding = {each.certainty for each in its if "input_rows" in each.evidence}
+    assert exploding == {each.certainty / 2 for each in its if "input_rows" not in each.evidence}
+
+
+@pytest.mark.parametrize(
+    ("name", "node", "said"),
+    [
+        ("range-per-site", "SortMergeJoin", "It checks its condition for each pair of rows with the same key: "),
+        ("hot-set", "ObjectHashAggregate", "With more than 128 groups a task, it sorts its rows: "),
+        ("stutters", "Project", "Hash or encrypt fewer rows "),
+        ("udf", "BatchEvalPython", "Use Spark's own functions instead, or a pandas (Arrow) function"),
+        ("udfs", "ArrowEvalPython", "Use Spark's own functions instead, or operations of pandas on whole columns"),
+    ],
+)
+def test_what_to_do_about_an_operator_is_up_to_what_it_does(name: str, node: str, said: str) -> None:
+    view = View(stored(name))
+    its = [each for each in causes(view) if each.nodes and view.plan.nodes[each.nodes[0]].name == node]
+    assert any(each.next.startswith(said) for each in its if each.code in ("compute", "python"))
+
+
 def test_a_small_plan_is_not_to_become_smaller() -> None:
     """Its planning takes long for another reason."""
     its = stored("regex")

@@ -231,10 +231,10 @@ def contention(view: View) -> Iterator[Cause]:
     cpu = round(sum(ran.cpu_ms for ran in view.ran))
     usual = median_high(each["cpu_time_ms"] / each["run_time_ms"] for each in runs)
     usual_wall = median_high(each["duration_ms"] for each in runs)
-    usual_cpu = median_high(each["cpu_time_ms"] for each in runs)
+    cpu_times = [each["cpu_time_ms"] for each in runs]
     now = cpu / run
     longer = view.wall_ms - usual_wall
-    if now < _BUSY * usual and longer > 0.2 * usual_wall and 0.6 < cpu / usual_cpu < 1.6:
+    if now < _BUSY * usual and longer > 0.2 * usual_wall and 0.6 * min(cpu_times) < cpu < 1.6 * max(cpu_times):
         yield Cause(
             "contention",
             min(longer, round(view.wall_ms * (1 - now / usual))),

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from joinsight.base.units import duration_text
 from joinsight.plan import operators
 from joinsight.plan.graph import Node
-from joinsight.plan.operators import OUTPUT_ROWS, PYTHON_TIME
+from joinsight.plan.operators import OUTPUT_ROWS, PYTHON_TIME, SORT_FALLBACKS
+from joinsight.plan.texts import join_text
 from joinsight.timing.cost import CostSubject
 from joinsight.timing.task_time import kinds_of_work, work_text
 from joinsight.verdict import names
@@ -18,14 +19,37 @@ from joinsight.verdict.view import View
 
 _LEAST_RATIO = 4.0
 """Rows out of a join to rows of its larger side."""
+_LEAST_COPIES = 2.0
+"""The same of an Expand, which makes as many copies of each row as the query asks for."""
 _LEAST_EXPLODED = 0.15
 """Share of the wall time: what follows a join that multiplies its rows has more to do in later stages, too."""
 _MUCH_WORK = 0.3
 """Share of an operator's time from which on a kind of work is named."""
+_MOST_WORK = 0.5
+"""The same, for it to be what to look at first."""
 _PAIRS_ADVICE = "It compares all pairs of rows: give it an equality condition, or make one side smaller."
 _KEY_ADVICE = (
     "Its key is not unique on either side: look at its most frequent values (joinsight keys), join on more columns,"
     " or aggregate one side before the join."
+)
+_CONDITION_ADVICE = (
+    "It checks its condition for each pair of rows with the same key: join on more columns, such as a range of what the"
+    " condition compares, or filter before it."
+)
+_WORK_ADVICE = {
+    "regex": "Simplify its regular expressions: nested repetitions, such as (a+)+, take exponentially long; LIKE or"
+    " contains before them spare most rows.",
+    "json": "Parse each document once, with a schema of only the fields that are needed; or store them as columns.",
+    "xml": "Parse each document once, with a schema of only the fields that are needed; or store them as columns.",
+    "decimal": "Use decimals of at most 18 digits, or double where it is exact enough.",
+    "date": "Parse and format times once, and store them as DATE or TIMESTAMP.",
+    "hash": "Hash or encrypt fewer rows and columns; where no cryptography is needed, xxhash64 takes far less than md5"
+    " or sha2.",
+}
+_FALLBACK_ADVICE = (
+    "With more than 128 groups a task, it sorts its rows: raise"
+    " spark.sql.objectHashAggregate.sortBased.fallbackThreshold if the groups of a task fit into memory, or collect"
+    " fewer rows."
 )
 
 
@@ -66,6 +90,7 @@ def _is_of_one_task(view: View, join: Node, larger: int) -> bool:
 
 
 _PYTHON_ADVICE = "Use Spark's own functions instead, or a pandas (Arrow) function, which takes many rows at once."
+_PANDAS_ADVICE = "Use Spark's own functions instead, or operations of pandas on whole columns, without apply and loops."
 _MOST_NAMED = 3
 
 
@@ -91,13 +116,18 @@ def python(view: View) -> Iterator[Cause]:
                 wall,
                 (node.id,),
                 f"tasks waited {took} for {name}",
-                _PYTHON_ADVICE,
+                _python_advice(view, (node.id,)),
                 {"method": method, "rows": view.rows(node.id) or 0},
                 stage_of(view, node.id),
             )
     for subject, wall in view.walls.items():
         if subject.name == "python" and wall:
             yield _python_together(view, subject, wall)
+
+
+def _python_advice(view: View, nodes: Sequence[int]) -> str:
+    is_by_row = any(view.plan.nodes[i].name.startswith("BatchEvalPython") for i in nodes)
+    return _PYTHON_ADVICE if is_by_row else _PANDAS_ADVICE
 
 
 def _python_together(view: View, subject: CostSubject, wall: int) -> Cause:
@@ -115,7 +145,7 @@ def _python_together(view: View, subject: CostSubject, wall: int) -> Cause:
         wall,
         tuple(nodes),
         f"tasks waited {duration_text(wall)} for {what}",
-        _PYTHON_ADVICE
+        _python_advice(view, nodes)
         if nodes
         else "Use DataFrames and Spark's own functions: each row of an RDD goes to Python and back.",
         {"method": "sampled", "functions": len(nodes)},
@@ -166,21 +196,34 @@ def _own_work(view: View, node_id: int, wall_ms: int, sampled: int | None, *, is
     what = f"its own work on {rows_text(rows)}" if rows else "its own work"
     if pairs:
         what = f"it compared up to {rows_text(pairs).replace('row', 'pair')} of rows"
+    fallbacks = _fallbacks(view, node)
+    if fallbacks:
+        what = f"it sorted {rows_text(rows)}, which had too many groups for its hash map"
     if is_guess:
         likely = f"compared up to {rows_text(pairs).replace('row', 'pair')} of rows" if pairs else "handled most rows"
         what = f"probably most of it into the one that {likely}"
     work, share = _work(view, sampled)
     if work:
         what = f"{what}; {100 * share:.0f} % of it went into {work_text(work)}"
+    advice = _WORK_ADVICE.get(work, "") if share >= _MOST_WORK else ""
     return Cause(
         "compute",
         wall_ms,
         (node_id,),
         what,
-        _compute_advice(view, node),
-        {"rows": rows, "is_estimate": int(is_guess), **({"work": work, "work_share": round(share, 3)} if work else {})},
+        advice or _compute_advice(view, node),
+        {
+            **{"rows": rows, "is_estimate": int(is_guess)},
+            **({"sort_fallback_tasks": fallbacks} if fallbacks else {}),
+            **({"work": work, "work_share": round(share, 3)} if work else {}),
+        },
         stage_of(view, node_id),
     )
+
+
+def _fallbacks(view: View, node: Node) -> int:
+    """How many tasks of an aggregation of lists, sets or percentiles sorted its rows: those with over 128 groups."""
+    return (view.plan.total(node, SORT_FALLBACKS) or 0) if node.name.startswith("ObjectHashAggregate") else 0
 
 
 def _pairs(view: View, node: Node) -> int:
@@ -202,7 +245,8 @@ def exploding(view: View) -> Iterator[Cause]:
         if not node.name.startswith(("Generate", "Expand")):
             continue
         out, read = view.rows(node.id), view.rows(next(iter(view.plan.inputs(node)), node.id))
-        if not out or not read or out < _LEAST_RATIO * read or out < 10_000:
+        least = _LEAST_COPIES if node.name.startswith("Expand") else _LEAST_RATIO
+        if not out or not read or out < least * read or out < 10_000:
             continue
         yield Cause(
             "compute",
@@ -213,6 +257,7 @@ def exploding(view: View) -> Iterator[Cause]:
             {"output_rows": out, "input_rows": read, "ratio": round(out / read, 1)},
             stage_of(view, node.id),
             is_place=False,
+            beside=(stage_of(view, node.id),),
         )
 
 
@@ -234,9 +279,14 @@ def _compute_advice(view: View, node: Node) -> str:
     if kind == "join":
         if operators.of(node.name).compares_pairs:
             return _PAIRS_ADVICE
+        text = join_text(node.name, node.simple)
+        if text is not None and text.condition:
+            return _CONDITION_ADVICE
         return "Join fewer rows: filter before it; broadcast the smaller side if it fits."
     if kind == "sort":
         return _sort_advice(view, node)
+    if kind == "aggregate" and _fallbacks(view, node):
+        return _FALLBACK_ADVICE
     if kind == "aggregate":
         return "Aggregate fewer rows or groups: filter before it, or aggregate once and reuse the result."
     if kind in ("filter", "project"):
