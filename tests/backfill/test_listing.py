@@ -112,6 +112,7 @@ def run(*arguments: str | Path) -> str:
     return result.stdout
 
 
+@pytest.mark.matrix
 def test_what_is_left_out_is_reported(tmp_path: Path, engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     """Files whose first line is not an event, in one line and as numbers in JSON; all others are read."""
     monkeypatch.setenv("JOINSIGHT_DATABASE_URL", engine.url.render_as_string(hide_password=False))

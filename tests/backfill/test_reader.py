@@ -62,6 +62,7 @@ def test_a_rolling_log_of_thousands_of_files_is_read(tmp_path: Path) -> None:
     assert len(lines) == 2 * 2002 + 1
 
 
+@pytest.mark.matrix
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="looks into /proc")
 def test_reading_many_compressed_logs_takes_no_more_memory(tmp_path: Path) -> None:
     """Spark's codec for zstd holds memory outside of the heap until it is closed."""
@@ -105,6 +106,7 @@ def test_a_jvm_that_does_not_start_is_an_error(tmp_path: Path, monkeypatch: pyte
         list(reader.read(requests_of(small_log(tmp_path / "local-1"))))
 
 
+@pytest.mark.matrix
 def test_a_process_that_is_killed_ends_the_backfill(
     empty: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

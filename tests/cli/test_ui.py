@@ -120,6 +120,7 @@ def run(*arguments: str, environment: dict[str, str]) -> subprocess.CompletedPro
     return subprocess.run([*COMMAND, "db", *arguments], env=environment, capture_output=True, text=True)
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("on_path", [True, False])
 def test_a_shell_is_psql(data: Path, browser: tuple[dict[str, str], Path], on_path: bool, tmp_path: Path) -> None:
     """With its arguments and its exit code; the one of the embedded PostgreSQL where PATH has none."""
@@ -134,6 +135,7 @@ def test_a_shell_is_psql(data: Path, browser: tuple[dict[str, str], Path], on_pa
     assert run("shell", "--data", str(data), "-c", "SELECT wrong", environment=environment).returncode == 1
 
 
+@pytest.mark.matrix
 def test_a_url_has_no_password(engine: Engine, data: Path, browser: tuple[dict[str, str], Path]) -> None:
     """A server's URL omits it; that of the embedded one names a file, with which psql connects while it runs."""
     environment, _ = browser

@@ -8,6 +8,7 @@ and what both gave with each other. What may differ is in ``docs/exactness.md``.
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator
 from itertools import product
 from pathlib import Path
@@ -114,9 +115,21 @@ def test_what_is_stored_is_what_spark_says(
         assert result.counts["stages"] > 30
         assert result.compared - result.equal == sum(result.allowed[rule] for rule in UNEQUAL)
     assert compared["live"].counts["values"] > 300
+    if workload == "tpch":
+        check_shapes(live)
     results.record(truth, workload, compared)
     if is_cluster(version, workload):
         assert any(stage["shuffleRemoteBytesRead"] for stage in truth["live"]["stages"].values())
+
+
+def check_shapes(live: dict[str, Any]) -> None:
+    """The 22 queries have 22 shapes, with and without AQE."""
+    shapes = defaultdict(set)
+    for row in (found["row"] for found in live["executions"].values()):
+        if row["description"].startswith("TPC-H"):
+            shapes[row["description"]].add(row["query_shape"])
+    assert {len(its) for its in shapes.values()} == {1}, shapes
+    assert len(shapes) == len(set().union(*shapes.values())) == 22
 
 
 def is_async(workload: str) -> bool:

@@ -510,6 +510,7 @@ def test_what_was_not_measured_makes_no_finding(name: str) -> None:
     assert {row.finding for row in found} == EXPECTED.get(name, set()) & {"broadcast-failed"}
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("name", recordings())
 def test_each_number_may_be_missing(name: str) -> None:
     """No heuristic fails, whichever column is unknown."""

@@ -49,7 +49,8 @@ class Listener:
         return {n for n in range(1, self.known() + 1) if newest[self.execution[n]] < n}
 
 
-@pytest.mark.parametrize(("first", "number"), [(1, 100), pytest.param(10_001, 4_000, marks=pytest.mark.matrix)])
+@pytest.mark.matrix
+@pytest.mark.parametrize(("first", "number"), [(1, 100), pytest.param(10_001, 4_000, marks=pytest.mark.nightly)])
 def test_exactly_what_is_lost_is_missed(
     engine: Engine, tmp_path: Path, first: int, number: int, record_property: Any
 ) -> None:

@@ -55,7 +55,8 @@ def finals(sink: Sink) -> list[dict[str, Any]]:
     return [each for each in sink.taken() if each["kind"] == "execution" and each["state"] != "running"]
 
 
-@pytest.mark.parametrize("number", [2_000, pytest.param(100_000, marks=pytest.mark.matrix)])
+@pytest.mark.matrix
+@pytest.mark.parametrize("number", [2_000, pytest.param(100_000, marks=pytest.mark.nightly)])
 def test_a_heap_of_64_mb_handles_any_number_of_executions(feed: Feed, number: int) -> None:
     """A heap of 64 MB handles any number of executions; each is delivered or counted as dropped.
 
@@ -115,7 +116,8 @@ def test_jobs_that_come_late(feed: Feed) -> None:
         assert len(each["accumulators"]) == 5
 
 
-@pytest.mark.parametrize("tasks", [40_000, pytest.param(200_000, marks=pytest.mark.matrix)])
+@pytest.mark.matrix
+@pytest.mark.parametrize("tasks", [40_000, pytest.param(200_000, marks=pytest.mark.nightly)])
 def test_values_of_many_tasks_are_exact_or_within_1_percent(feed: Feed, tasks: int) -> None:
     """Values of 40 metrics are exact where memory allows, else approximated within 1 %, and marked."""
     exact = finals(feed(1, tasks=tasks, metrics=40, heap="256m", memory="200m"))[-1]

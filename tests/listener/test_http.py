@@ -97,6 +97,7 @@ def test_a_collector_at_an_ipv6_address_is_reached(engine: Engine, classes: str,
         assert post(batch) == "200 true 0"
 
 
+@pytest.mark.matrix
 def test_an_expired_certificate_is_refused(engine: Engine, classes: str, batch: Path, tmp_path: Path) -> None:
     """The reason is that it is not valid now."""
     authority = trustme.CA()
@@ -112,6 +113,7 @@ def test_an_expired_certificate_is_refused(engine: Engine, classes: str, batch: 
         assert "validity check failed" in post(batch)
 
 
+@pytest.mark.matrix
 def test_new_certificates_are_read_again(engine: Engine, classes: str, batch: Path, tmp_path: Path) -> None:
     """After a failed handshake the listener reads its file and sends again; a bad file changes nothing."""
     authority, former, own = trustme.CA(), trustme.CA(), tmp_path / "ca.pem"
@@ -199,6 +201,7 @@ def trickle(connection: socket.socket) -> None:
         time.sleep(0.05)
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("behaviour", [silent, slow_head, slow_body, slow_chunks])
 def test_a_server_that_hangs_does_not_block_later_requests(
     classes: str, batch: Path, behaviour: Callable[[socket.socket], None]
@@ -213,6 +216,7 @@ def test_a_server_that_hangs_does_not_block_later_requests(
         until(lambda: post(batch) == "200 true 0", "a request succeeds")
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("use", [False, True])
 def test_the_proxy_of_the_jvm_gets_nothing_unless_asked_for(
     classes: str, batch: Path, tmp_path: Path, use: bool

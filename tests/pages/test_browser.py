@@ -169,6 +169,7 @@ def test_every_page_is_drawn(engine: Engine, browser: Browser, url: str, address
             assert page.evaluate(OVERLAPS) == [], key
 
 
+@pytest.mark.matrix
 def test_a_plan_of_1500_nodes_can_be_read(browser: Browser, url: str, addresses: dict[tuple[str, int], str]) -> None:
     """All nodes are drawn, the root is visible at once, and the page itself does not scroll sideways."""
     with Watched(browser, url, viewport={"width": 1280, "height": 800}) as page:
@@ -215,6 +216,7 @@ def test_the_verdict_comes_first_and_the_plan_opens_at_its_operators(
         assert f"node={number[1]}" in page.url and page.get_by_role("region", name=re.compile("node")).is_visible()
 
 
+@pytest.mark.matrix
 def test_a_drawing_is_moved_and_zoomed_by_hand(
     browser: Browser, url: str, addresses: dict[tuple[str, int], str]
 ) -> None:
@@ -262,6 +264,7 @@ def test_a_plan_of_300_operators_can_be_read_whole(engine: Engine, browser: Brow
         assert page.evaluate("document.documentElement.scrollWidth") <= 1280
 
 
+@pytest.mark.matrix
 def test_versions_nodes_and_findings_are_linked(
     browser: Browser, url: str, addresses: dict[tuple[str, int], str]
 ) -> None:
@@ -298,6 +301,7 @@ def follow(link: Locator) -> None:
         link.click()
 
 
+@pytest.mark.matrix
 def test_stages_and_operators_are_linked(browser: Browser, url: str, addresses: dict[tuple[str, int], str]) -> None:
     """A click on a stage marks its operators in the plan; one on an operator opens it; one on its stage leads back."""
     with Watched(browser, url, viewport={"width": 1280, "height": 800}) as page:
@@ -313,6 +317,7 @@ def test_stages_and_operators_are_linked(browser: Browser, url: str, addresses: 
         assert page.get_by_role("img", name=re.compile(r"^from \d+ ms to \d+ ms$")).count() == 4
 
 
+@pytest.mark.matrix
 def test_the_plan_is_folded_searched_and_zoomed_without_a_script(
     browser: Browser, url: str, addresses: dict[tuple[str, int], str]
 ) -> None:
@@ -349,6 +354,7 @@ def test_the_plan_is_folded_searched_and_zoomed_without_a_script(
         assert fitted is not None and fitted["width"] < 1_000
 
 
+@pytest.mark.matrix
 def test_a_link_to_an_operator_is_copied(browser: Browser, url: str, addresses: dict[tuple[str, int], str]) -> None:
     """The script copies the link, which opens the page with this operator."""
     with Watched(browser, url, permissions=["clipboard-read", "clipboard-write"]) as page:
@@ -361,6 +367,7 @@ def test_a_link_to_an_operator_is_copied(browser: Browser, url: str, addresses: 
         assert page.locator("a.node.selected:target").get_attribute("id") == "n11"
 
 
+@pytest.mark.matrix
 def test_the_drawing_is_saved_as_a_file(
     browser: Browser, url: str, addresses: dict[tuple[str, int], str], tmp_path: Path
 ) -> None:
@@ -383,6 +390,7 @@ def test_the_drawing_is_saved_as_a_file(
     opened.close()
 
 
+@pytest.mark.matrix
 def test_a_running_execution_is_followed_until_it_ends(
     engine: Engine, browser: Browser, url: str, addresses: dict[tuple[str, int], str]
 ) -> None:
@@ -423,6 +431,7 @@ def test_a_running_execution_is_followed_until_it_ends(
         assert page.locator("meta[http-equiv=refresh]").count() == 0
 
 
+@pytest.mark.matrix
 def test_everything_has_a_name_and_a_heading(browser: Browser, url: str, addresses: dict[tuple[str, int], str]) -> None:
     """A screen reader has a name for each link, button, field, region and table, headings in order, and no id twice."""
     with Watched(browser, url) as page:
@@ -449,6 +458,7 @@ def test_the_keyboard_is_enough(browser: Browser, url: str, addresses: dict[tupl
         page.wait_for_url(re.compile("node=11"))
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_both_themes_can_be_read(
     browser: Browser, url: str, addresses: dict[tuple[str, int], str], scheme: Any

@@ -87,6 +87,7 @@ def test_the_home_page_leads_on(browser: Browser, url: str) -> None:
         assert page.locator("h1").inner_text() == "The last 7 days"
 
 
+@pytest.mark.matrix
 def test_a_query_leads_to_a_comparison(browser: Browser, url: str, pages: dict[str, str]) -> None:
     """From what became worse to its runs, two of which are chosen with the keyboard and compared; and back."""
     with Watched(browser, url) as page:
@@ -109,6 +110,7 @@ def test_a_query_leads_to_a_comparison(browser: Browser, url: str, pages: dict[s
         assert page.locator("svg.plan").count() == 1
 
 
+@pytest.mark.matrix
 def test_pages_name_their_parts(browser: Browser, url: str, pages: dict[str, str]) -> None:
     """Landmarks, headings, tables, charts and fields have names for assistive technology."""
     expected: dict[str, set[tuple[str, str]]] = {
@@ -147,6 +149,7 @@ def test_pages_name_their_parts(browser: Browser, url: str, pages: dict[str, str
                 assert (role, "") not in found, (name, role)
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_both_themes_can_be_read(browser: Browser, url: str, pages: dict[str, str], scheme: Any) -> None:
     """Each text stands out from what is behind it by 4.5 to 1."""
@@ -156,6 +159,7 @@ def test_both_themes_can_be_read(browser: Browser, url: str, pages: dict[str, st
             assert page.evaluate(ALL_CONTRASTS) == [], name
 
 
+@pytest.mark.matrix
 def test_pages_print_on_white_without_forms(browser: Browser, url: str, pages: dict[str, str]) -> None:
     """Print is on white, fits the paper's width, and has no forms."""
     with Watched(browser, url, color_scheme="dark", viewport={"width": 720, "height": 1000}) as page:

@@ -43,6 +43,7 @@ def addresses(engine: Engine, url: str, pages: dict[str, str]) -> list[str]:
     return [*pages.values(), *(path for path, _ in NAVIGATION), "/docs/findings", *map(address, rows), *shown]
 
 
+@pytest.mark.matrix
 def test_nothing_is_wider_than_a_phone(browser: Browser, url: str, addresses: list[str]) -> None:
     """Tables are cards there; only drawings scroll sideways, in their own frames."""
     assert len(addresses) > len(NAVIGATION) + 10

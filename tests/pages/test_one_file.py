@@ -36,6 +36,7 @@ def test_links_lead_into_the_file_only() -> None:
     assert links(text) == {"#main"}
 
 
+@pytest.mark.matrix
 def test_a_file_stays_below_its_size() -> None:
     """Operators that cost least lose their metrics first, then the plan its drawing; the file says so."""
     plan, run = stored(large(1_000))

@@ -128,6 +128,7 @@ async def ask(server: Any) -> None:
         assert is_harmless(told(found)) and json.loads(told(found))["data"]["rows"]
 
 
+@pytest.mark.matrix
 def test_the_sdks_client_is_answered_on_both_transports(reader: str) -> None:
     """On standard input and output; on HTTP with a reader's token only, and never for a web site."""
     environment = {**os.environ, "JOINSIGHT_DATABASE_URL": reader, "JOINSIGHT_TOKEN": f"read:{TOKEN}"}

@@ -112,6 +112,7 @@ def test_lost_executions_are_marked(make_database: Callable[[], str], caplog: py
             assert connection.scalars(select(c.state).order_by(c.execution_id)).all() == ["lost", "succeeded"]
 
 
+@pytest.mark.matrix
 def test_the_default_partition_alarms(empty: Engine, caplog: pytest.LogCaptureFixture) -> None:
     """The number of its executions is shown, and logged when it grows."""
     metrics = Metrics()

@@ -66,7 +66,8 @@ def well(service: Service, data: Path) -> None:
     assert running(data)
 
 
-@pytest.mark.parametrize("end", [kill, *(pytest.param(end, marks=pytest.mark.matrix) for end in (stop, command))])
+@pytest.mark.matrix
+@pytest.mark.parametrize("end", [kill, *(pytest.param(end, marks=pytest.mark.nightly) for end in (stop, command))])
 def test_a_server_that_dies_is_started_again(tmp_path: Path, end: Callable[[Path], None]) -> None:
     """Twice in a row, whether it is killed, stopped in order or by `joinsight db stop`; then it has another port."""
     data = tmp_path / "data"

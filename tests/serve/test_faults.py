@@ -100,6 +100,7 @@ def started_again(folder: Path, url: str, monkeypatch: pytest.MonkeyPatch) -> It
         yield
 
 
+@pytest.mark.matrix
 def test_postgresql_is_killed_in_the_middle_of_a_batch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """kill -9 of the postmaster: 503, nothing half written; once it runs again the same collector takes the batch."""
     with embedded.embedded_postgres(tmp_path) as url, connect(url) as engine:
@@ -124,6 +125,7 @@ def test_postgresql_is_killed_in_the_middle_of_a_batch(tmp_path: Path, monkeypat
             until(lambda: get(running.url + "/readyz").status_code == 200, "it is ready again")
 
 
+@pytest.mark.matrix
 def test_documents_arrive_while_postgresql_and_a_collector_are_killed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -200,6 +202,7 @@ def history(names: list[str]) -> list[Document]:
     return made
 
 
+@pytest.mark.matrix
 def test_two_collectors_store_what_one_orderly_delivery_leaves(
     engine: Engine, make_database: Callable[[], str], caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -239,6 +242,7 @@ def test_two_collectors_store_what_one_orderly_delivery_leaves(
     assert "deadlock" not in str([getattr(record, "fields", "") for record in caplog.records])
 
 
+@pytest.mark.matrix
 def test_one_batch_to_both_at_once(engine: Engine) -> None:
     """Each round both answer 200, and the batch is stored once."""
     with collectors(engine, 2) as urls:

@@ -41,6 +41,7 @@ def rows_of(engine: Engine, name: str) -> int:
         )
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_batch_in_work_is_finished(engine: Engine, number: signal.Signals) -> None:
     """At a signal a batch that is being written is committed and answered; one that waits or comes gets 503 or no
@@ -84,6 +85,7 @@ def test_a_batch_in_work_is_finished(engine: Engine, number: signal.Signals) -> 
     assert rows_of(engine, f"{name}-waits") == 0
 
 
+@pytest.mark.matrix
 def test_a_batch_that_is_only_read_is_not(engine: Engine) -> None:
     """What is not being written yet is given up at the next plan, however much there is left to read: it is answered
     with 503, nothing of it is stored, and the service ends with 0."""
@@ -141,6 +143,7 @@ def test_a_batch_that_takes_too_long_is_given_up(engine: Engine) -> None:
     assert rows_of(engine, "given up") == 0
 
 
+@pytest.mark.matrix
 def test_a_kill_before_the_commit_leaves_no_answer_and_no_rows(engine: Engine) -> None:
     """After kill -9 the sender has no answer and the database nothing; sent again, the batch is whole."""
     body = batch_of("killed")

@@ -52,6 +52,7 @@ def pair(tmp_path: Path) -> Pair:
     return Pair(tmp_path)
 
 
+@pytest.mark.matrix
 def test_a_renewed_certificate_is_used_and_old_tls_is_refused(engine: Engine, pair: Pair) -> None:
     """Documents are taken over TLS 1.2 and 1.3 and nothing older; a renewed certificate is used without a restart.
 

@@ -170,6 +170,7 @@ def test_a_process_that_hangs_does_not_hold_up_the_end(engine: Engine, monkeypat
     assert isinstance(stuck.result.exception(), WorkerDied)
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGSTOP])
 def test_an_idle_process_that_ends_or_stands_still_is_replaced(
     engine: Engine, monkeypatch: pytest.MonkeyPatch, end: signal.Signals
@@ -193,6 +194,7 @@ def test_an_idle_process_that_ends_or_stands_still_is_replaced(
         assert again.result.result() == Ingested(1, [])
 
 
+@pytest.mark.matrix
 @with_proc
 def test_a_sender_does_not_notice_that_a_process_is_killed(engine: Engine) -> None:
     """Its request is written again by the next process; a second kill is answered 503, and no traceback is logged."""
@@ -222,6 +224,7 @@ def writers_of(collector: Service) -> list[int]:
     return [int(each) for each in children if b"spawn_main" in Path("/proc", each, "cmdline").read_bytes()]
 
 
+@pytest.mark.matrix
 @with_proc
 def test_writers_do_not_outlive_their_collector(engine: Engine) -> None:
     """It counts what they wrote, ends them when it ends, and they do not outlive it when it is killed."""

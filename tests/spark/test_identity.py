@@ -198,6 +198,7 @@ def test_shapes_of_spark_3_5_equal_those_of_4_3(
     }
 
 
+@pytest.mark.nightly  # by day the exactness test compares their shapes with and without AQE
 def test_the_22_queries_have_22_shapes(run: Callable[..., Run], tmp_path: Path) -> None:
     """The 22 queries have 22 shapes, the same in another run on three times the data without broadcasts and AQE."""
     small, large = tmp_path / "small", tmp_path / "large"

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from tests.spark_process import JOBS, SparkRun
-from tests.versions import NEWEST, SUPPORTED
+from tests.versions import NEWEST, OLDER_AT_NIGHT
 
 KEYS = JOBS / "keys.py"
 SECRET = "cfcd208495d565ef66e7dff9f98764da"
@@ -113,7 +113,7 @@ def test_the_hottest_keys_are_named(spark_run: SparkRun, tmp_path: Path) -> None
 
 @pytest.mark.spark
 @pytest.mark.matrix
-@pytest.mark.parametrize("version", SUPPORTED)
+@pytest.mark.parametrize("version", OLDER_AT_NIGHT)
 def test_the_hottest_keys_are_named_in_all_versions(version: str, spark_run: SparkRun, tmp_path: Path) -> None:
     """All types of keys, joins, consumers of shuffles, and settings of AQE."""
     said, _ = asked(version, spark_run, tmp_path, "all")

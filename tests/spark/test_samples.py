@@ -143,6 +143,8 @@ def test_sampling_can_be_switched_off(
 
 
 CLUSTER = {"spark.master": f"local-cluster[{TASKS},1,1024]", "spark.executor.memory": "512m"}
+JARS = {"spark.jars": str(listener_jar())}
+CLASS_PATH = {"spark.executor.extraClassPath": f"/nowhere:{listener_jar()}"}
 
 
 @pytest.mark.matrix
@@ -150,12 +152,11 @@ CLUSTER = {"spark.master": f"local-cluster[{TASKS},1,1024]", "spark.executor.mem
 @pytest.mark.parametrize(
     ("how", "settings"),
     [
-        ("settings", {**BY_PLUGIN, "spark.jars": str(listener_jar())}),
-        ("attach", {"spark.jars": str(listener_jar())}),
-        ("attach", {"spark.executor.extraClassPath": f"/nowhere:{listener_jar()}"}),
-        ("attach", {}),
+        pytest.param("settings", BY_PLUGIN | JARS, marks=pytest.mark.nightly, id="plugin"),
+        pytest.param("attach", JARS, id="jars"),
+        pytest.param("attach", CLASS_PATH, marks=pytest.mark.nightly, id="class path"),
+        pytest.param("attach", {}, id="attach alone"),
     ],
-    ids=["plugin", "jars", "class path", "attach alone"],
 )
 def test_executors_send_samples_to_the_driver(
     sink: Sink, spark_run: SparkRun, version: str, how: str, settings: dict[str, str]

@@ -26,6 +26,7 @@ def by_work(rows: Rows) -> Counter[tuple[str | None, str]]:
     return found
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("version", BOTH_SCALA)
 def test_the_kind_of_work_is_named(sink: Sink, spark_run: SparkRun, version: str) -> None:
     """It is the most frequent one, and the operator's that does it, also where that shares its code with others."""

@@ -1,4 +1,4 @@
-"""The tests of this folder once more, on an older Spark, with executors that are processes of their own."""
+"""Tests of this folder once more, on an older Spark, with executors that are processes of their own."""
 
 from __future__ import annotations
 
@@ -15,11 +15,15 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.mark.spark
 @pytest.mark.matrix
-def test_on_another_spark(spark_environment: Callable[[str], dict[str, str]]) -> None:
+@pytest.mark.parametrize(
+    "files", [["test_history.py"], pytest.param(["test_export.py", "test_rollup.py"], marks=pytest.mark.nightly)]
+)
+def test_on_another_spark(files: list[str], spark_environment: Callable[[str], dict[str, str]]) -> None:
     """Two executors that share nothing with the driver but the machine."""
     environment = spark_environment(SCALA_2_12)
     paths = [environment["PYTHONPATH"], str(ROOT / "collector"), str(ROOT)]
     environment |= {"PYTHONPATH": ":".join(paths), "JOINSIGHT_TEST_SPARK_MASTER": "local-cluster[2,1,1024]"}
-    command = [sys.executable, "-m", "pytest", "-q", "-m", "spark and not matrix", str(Path(__file__).parent)]
+    tests = [str(Path(__file__).with_name(name)) for name in files]
+    command = [sys.executable, "-m", "pytest", "-q", "-m", "spark and not matrix", *tests]
     done = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout[-5000:]

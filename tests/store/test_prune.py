@@ -161,6 +161,7 @@ def test_what_comes_late_is_stored_again(engine: Engine) -> None:
     assert len(prune.prune(engine, KEEP).partitions) == len(PARTITIONED)
 
 
+@pytest.mark.matrix
 def test_writers_go_on(engine: Engine) -> None:
     """Months are dropped while old and new executions are written: none of the new ones is lost or refused."""
     writer = Writer(engine)

@@ -150,6 +150,7 @@ def test_a_backup_is_upgraded_by_the_next_release(
         assert contents(restored) == contents(engine)
 
 
+@pytest.mark.matrix
 def test_documents_that_arrive_meanwhile(engine: Engine, next_release: Path) -> None:
     """Collectors of this release go on during the upgrade and after it; what they accepted is stored."""
     url = engine.url.render_as_string(hide_password=False)
@@ -212,6 +213,7 @@ def test_rows_of_schema_1_stay(make_database: Callable[[], str]) -> None:
             assert connection.execute(text("SELECT * FROM joinsight_regressions(:since)"), {"since": NOW}).all() == []
 
 
+@pytest.mark.matrix
 def test_several_at_once_upgrade_once(engine: Engine, next_release: Path) -> None:
     """Programs that start together upgrade one after the other; the later ones find nothing to do."""
     before = contents(engine)

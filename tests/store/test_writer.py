@@ -536,6 +536,7 @@ def test_partitions_are_like_their_table(engine: Engine, app: str) -> None:
             assert connection.scalar(attached, {"part": f"{table.name}_2022_07"}) == 0
 
 
+@pytest.mark.matrix
 def test_partitions_are_made_while_others_write_and_read(engine: Engine, app: str) -> None:
     """New months of one writer disturb neither another writer nor a reader."""
     old = ms(2021, 1, 1)
