@@ -155,7 +155,7 @@ def test_what_is_broken_is_said_and_stops_nothing(by: Any, empty: Engine, plain:
     assert problems["local-2"][0].startswith("local-2: 1000 lines are unreadable, the first: line 1: ")
     assert "it is not an event log" in problems["local-2"][1]
     assert problems["local-3"] == ["local-3: the last line is cut off"]
-    assert problems["local-4"][0].startswith("local-4: 1 lines are unreadable, the first: line 201: ")
+    assert problems["local-4"][0].startswith("local-4: 1 line is unreadable: line 201: ")
     assert problems["eventlog_v2_local-6"] == ["file 2 of the rolling log is missing"]
     assert [path.rpartition("/")[2] for path in report.empty] == ["eventlog_v2_local-8"]
     assert ledger(empty)["eventlog_v2_local-6"]["missing_files"] == 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import subprocess
@@ -46,12 +47,12 @@ def names(listing: Listing, folder: Path, *, candidates: bool = False) -> set[st
 
 
 def test_files_of_other_names_are_candidates(folder: Path) -> None:
-    """In folders and matches of a pattern, whatever is not named as Spark does; hidden files are nothing."""
+    """Whatever is not named as Spark does, also a file that is given by its name; hidden files are nothing."""
     listing = find(Local(), [str(folder)])
     assert names(listing, folder) == set(NAMED)
     assert names(listing, folder, candidates=True) == set(OTHERS)
     assert names(find(Local(), [f"{folder}/[nr]*"]), folder, candidates=True) == {"nightly.zstd"}
-    assert names(find(Local(), [f"{folder}/nightly.zstd"]), folder) == {"nightly.zstd"}
+    assert names(find(Local(), [f"{folder}/nightly.zstd"]), folder, candidates=True) == {"nightly.zstd"}
 
 
 def test_a_renamed_folder_of_a_rolling_log_is_one_log(tmp_path: Path) -> None:
@@ -118,14 +119,16 @@ def test_what_is_left_out_is_reported(tmp_path: Path, engine: Engine, monkeypatc
     monkeypatch.setenv("JOINSIGHT_DATABASE_URL", engine.url.render_as_string(hide_password=False))
     started = '{"Event":"SparkListenerApplicationStart","App Name":"x","App ID":"app-7","Timestamp":1}\n'
     others = {"README.md": "A log:\n" + EVENT, "a.json": '{"event":"x"}\n', "broken.zstd": "x", "empty": ""}
-    for name, text in (others | {"my run.txt": f" {EVENT}{started}"}).items():
+    for name, text in others.items():
         (tmp_path / name).write_text(text)
+    (tmp_path / "my run.txt").write_bytes(gzip.compress(f" {EVENT}{started}".encode()))
     left_out = "4 files are not event logs: README.md, a.json, broken.zstd, ..."
     first, last, *_ = run(tmp_path).splitlines()
     assert (first, last[:43]) == (left_out, "1 of 1 event logs read: 0 executions, 147 B")
     report = json.loads(run("--json", tmp_path))
     assert (report["found"], report["unchanged"], report["left_out_files"]) == (1, 1, 4)
     assert [Path(path).name for path in report["left_out_examples"]] == ["README.md", "a.json", "broken.zstd"]
+    assert run(tmp_path / "README.md").splitlines() == ["No event logs found.", "Not an event log: README.md"]
     (tmp_path / "my run.txt").unlink()
     assert run(tmp_path).splitlines() == ["No event logs found.", left_out]
 

@@ -81,7 +81,7 @@ def test_what_cannot_be_opened_is_explained(tmp_path: Path, engine: Engine, monk
     """A file that is not a log, a path that only Spark reads, and a machine without Java."""
     (tmp_path / "README.md").write_text("A log?\n")
     database = engine.url.render_as_string(hide_password=False)
-    with pytest.raises(JoinsightError, match=r"README.md: it has no events of an application: it is not an event log"):
+    with pytest.raises(JoinsightError, match=r"^README.md is not an event log: its first line is not an event"):
         run(str(tmp_path / "README.md"), "--database-url", database)
     with pytest.raises(ConfigurationError, match="`joinsight backfill` reads this one"):
         run("s3a://bucket/log")

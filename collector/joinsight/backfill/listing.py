@@ -114,9 +114,8 @@ class Hadoop:
 def find(file_system: FileSystem, paths: Iterable[str]) -> Listing:
     """All logs at these paths: files, folders (recursively), and patterns.
 
-    In folders and pattern matches, files with names that Spark does not give its logs are candidates. A folder that is
-    reached in several ways, such as by links, is searched once. Raises `JoinsightError` if a path does not exist or
-    cannot be listed.
+    Files with names that Spark does not give its logs are candidates. A folder that is reached in several ways, such as
+    by links, is searched once. Raises `JoinsightError` if a path does not exist or cannot be listed.
     """
     listing = Listing()
     visited: set[object] = set()
@@ -130,7 +129,7 @@ def find(file_system: FileSystem, paths: Iterable[str]) -> Listing:
                 if status.is_folder:
                     _add_below(listing, status, file_system, visited, is_named=is_named)
                 else:
-                    _add(listing, log_of_file(status, is_named=is_named))
+                    _add(listing, log_of_file(status))
         except OSError as error:
             raise JoinsightError(f"{path}: {_text(error)}") from None
     return listing

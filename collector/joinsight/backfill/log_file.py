@@ -1,6 +1,6 @@
 """Which files form one event log: only names decide, so the rules hold on any file system.
 
-Files in folders whose names are not those that Spark gives its logs are candidates: Java looks at their first line.
+Files whose names are not those that Spark gives its logs are candidates: Java looks at their first line.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from joinsight.store.event_logs import FileState, moment
 ROLLING = "eventlog_v2_"
 IN_PROGRESS = ".inprogress"
 COMPACT = ".compact"
-_CODECS = "zstd|lz4|snappy|lzf"
+_CODECS = "zstd|lz4|snappy|lzf|gz"
 _STATUS = "appstatus_"
 _EVENTS = re.compile(rf"events_(\d{{1,9}})_(.+?)(?:\.(?:{_CODECS}))?(?:\{IN_PROGRESS}|\{COMPACT})?")
 _PACKED = re.compile(rf".+\.(?:{_CODECS})(?:\.inprogress|\.compact)?")
@@ -95,8 +95,8 @@ class LogFile:
         }
 
 
-def log_of_file(file: FileStatus, *, is_named: bool = False) -> LogFile:
-    """The log in a single file; unless it `is_named` by the user, a candidate if Spark gives no log such a name."""
+def log_of_file(file: FileStatus) -> LogFile:
+    """The log in a single file; a candidate if Spark gives no log such a name."""
     application_id, attempt_id = _ids(file.name.removesuffix(IN_PROGRESS))
     return LogFile(
         file.path,
@@ -104,7 +104,7 @@ def log_of_file(file: FileStatus, *, is_named: bool = False) -> LogFile:
         application_id,
         attempt_id,
         is_open=file.name.endswith(IN_PROGRESS),
-        is_candidate=not is_named and _LOG_NAME.fullmatch(file.name) is None,
+        is_candidate=_LOG_NAME.fullmatch(file.name) is None,
     )
 
 

@@ -114,8 +114,11 @@ def _read(engine: Engine, path: Path, reader: Reader | None) -> Report:
     with following() as follow:
         report = backfill(None, engine, [str(path)], follow=follow, reader=reader)
     if not report.found:
+        number = len(report.left_out)
         raise JoinsightError(
-            f"No event log in {path.name}: of {len(report.left_out):,} files, none begins with an event."
+            f"{path.name} is not an event log: its first line is not an event."
+            if path.is_file()
+            else f"No event log in {path.name}: of {number:,} files, none begins with an event."
         )
     if not report.unchanged and not any(each.entry.executions for each in report.done):
         problems = [problem for each in report.done for problem in each.entry.problems]

@@ -126,7 +126,8 @@ public final class EventLogReader implements Closeable {
     } else {
       file.close();
       if (unreadable > 0) {
-        problems.add(name() + ": " + unreadable + " lines are unreadable, the first: " + firstUnreadable);
+        String lines = unreadable == 1 ? "1 line is unreadable: " : unreadable + " lines are unreadable, the first: ";
+        problems.add(name() + ": " + lines + firstUnreadable);
       }
       failed |= file.failed;
       if (next == log.path("files").size()) finish();

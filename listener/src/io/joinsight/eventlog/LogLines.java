@@ -10,14 +10,15 @@ import java.io.InputStream;
 import java.nio.charset.StandardCharsets;
 import java.util.Arrays;
 import java.util.regex.Pattern;
+import java.util.zip.GZIPInputStream;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.Path;
 import org.apache.spark.SparkConf;
 import org.apache.spark.io.CompressionCodec;
 
 /**
- * The lines of a file of an event log, decompressed by Spark's own codec. A file may end anywhere: all lines before the
- * damage are returned, then {@link #cutOff} gives the reason.
+ * The lines of a file of an event log, decompressed by Spark's own codec, or as gzip. A file may end anywhere: all lines
+ * before the damage are returned, then {@link #cutOff} gives the reason.
  */
 final class LogLines implements Closeable {
   private static final int CHUNK = 1 << 18;
@@ -25,8 +26,10 @@ final class LogLines implements Closeable {
   private static final int BEGINNING = 256;
   private static final Pattern EVENT = Pattern.compile("\\s*\\{\\s*\"Event\"\\s*:\\s*\"");
   private static final String LOCAL = "file:";
-  private static final String[] CODECS = {"zstd", "lz4", "snappy", "lzf"};
-  private static final String[] MAGIC = {"\u0028\u00b5\u002f\u00fd", "LZ4Block", "\u0082SNAPPY\0", "ZV"};
+  private static final String GZIP = "gz"; // Spark writes none, but archives are kept so
+  private static final String[] CODECS = {"zstd", "lz4", "snappy", "lzf", GZIP};
+  private static final String[] MAGIC = {
+      "\u0028\u00b5\u002f\u00fd", "LZ4Block", "\u0082SNAPPY\0", "ZV", "\u001f\u008b"};
 
   /** The current line is in these bytes from {@link #start} to {@link #end}, without its line break. */
   byte[] bytes = new byte[2 * CHUNK];
@@ -72,7 +75,9 @@ final class LogLines implements Closeable {
     BufferedInputStream buffered = new BufferedInputStream(source, CHUNK);
     codec = codec(buffered);
     in = buffered;
-    if (codec != null) {
+    if (GZIP.equals(codec)) {
+      in = new BufferedInputStream(new GZIPInputStream(buffered, CHUNK), CHUNK);
+    } else if (codec != null) {
       in = CompressionCodec.createCodec(new SparkConf(false), codec).compressedContinuousInputStream(buffered);
     }
   }
@@ -109,10 +114,11 @@ final class LogLines implements Closeable {
     return null;
   }
 
-  /** Whether the first line is an event; to be called before {@link #next}. */
+  /** Whether the first line is an event, as far as the file system lets us see; to be called before {@link #next}. */
   boolean isEventLog() {
     while (filled < BEGINNING && cutOff == null && fill()) {}
-    return EVENT.matcher(new String(bytes, 0, Math.min(filled, BEGINNING), StandardCharsets.ISO_8859_1)).lookingAt();
+    return failed
+        || EVENT.matcher(new String(bytes, 0, Math.min(filled, BEGINNING), StandardCharsets.ISO_8859_1)).lookingAt();
   }
 
   /** Whether {@link #next} passed the line to the reader. */
