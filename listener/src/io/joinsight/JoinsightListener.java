@@ -74,6 +74,8 @@ public final class JoinsightListener extends SparkListener {
     }
   }
 
+  private static volatile String unknownBefore = ""; // settings that do not exist, of the listener made last
+
   private volatile boolean off = true;
   private String problem; // why it never started; null if it did
   private Settings settings;
@@ -133,7 +135,10 @@ public final class JoinsightListener extends SparkListener {
         LOG.error("Joinsight is off, the job runs without it: {}", problem);
         return;
       }
-      if (!unknown.isEmpty()) LOG.warn("Joinsight ignores settings that do not exist: {}", unknown);
+      // Each measurement has a listener of its own
+      if (!unknown.isEmpty() && !unknown.equals(unknownBefore))
+        LOG.warn("Joinsight ignores settings that do not exist: {}", unknown);
+      unknownBefore = unknown;
       application = new Application(settings.application, true);
       consumer = makeConsumer.apply(settings, application);
       executions = new Executions(application, settings.memoryLimit / 2, consumer::offer);
