@@ -205,7 +205,8 @@ _TASK = (
         ),
         ("[SCALAR_SUBQUERY_TOO_MANY_ROWS] More than one row. SQLSTATE: 21000", "More than one row.", "several rows"),
         (
-            '{"errorClass":"java.lang.OutOfMemoryError","messageParameters":{"message":"Java heap space"}}',
+            '{\n  "errorClass" : "java.lang.OutOfMemoryError",\n  "messageParameters" : {\n'
+            '    "message" : "Java heap space\\n\\tat a.B"\n  }\n}',
             "java.lang.OutOfMemoryError: Java heap space.",
             "spark.driver.memory",
         ),

@@ -207,7 +207,7 @@ class _SparkError(msgspec.Struct, rename="camel"):
 def readable(error: str) -> str:
     """The error without the text of the query that Spark appends; as Java says it where Spark 3 writes JSON."""
     error = error[:_MOST_READ]
-    if error.startswith('{"errorClass"'):
+    if re.match(r'\{\s*"errorClass"', error):
         try:
             its = msgspec.json.decode(error, type=_SparkError)
         except (msgspec.DecodeError, ValueError, RecursionError):  # it was cut, or somebody else wrote it

@@ -93,7 +93,8 @@ class View:
     @cached_property
     def wall_ms(self) -> int:
         """From the execution's start to its end, or so far."""
-        return self.breakdown.wall_ms or int(self.execution["duration_ms"] or 0) or self._so_far
+        duration_ms = self.execution["duration_ms"]
+        return self.breakdown.wall_ms or (self._so_far if duration_ms is None else int(duration_ms))
 
     @property
     def _so_far(self) -> int:
