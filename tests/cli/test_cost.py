@@ -50,11 +50,11 @@ BREAKDOWN = """\
 Cost:
 wall time  % wall  task time  error    % tasks  node  what
    269 ms    26.9     384 ms  ± 43 ms     38.4        no operator: starting up, compiling code
-   200 ms    20.0                                     prepare: the driver, before anything ran
+   200 ms    20.0                                     planning: the driver, before anything ran
    162 ms    16.2     231 ms  ± 37 ms     23.1     1  SortMergeJoin [k], [k], Inner
    161 ms    16.1     231 ms  ± 37 ms     23.1     4  Exchange hashpartitioning(k, 4), REPARTITION_BY_COL
    108 ms    10.8     154 ms  ± 32 ms     15.4        stage 7: HashAggregate, SortMergeJoin, 2 Sort
-   100 ms    10.0                                     finish: the driver, after the last job
+   100 ms    10.0                                     returning results: the driver, after the last job
     1.0 s   100.0      1.0 s             100.0        total
 
 Joins, each with the sorts, shuffles and broadcasts that only it needed:

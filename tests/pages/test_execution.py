@@ -124,13 +124,13 @@ def test_what_it_waited_for(is_sampled: bool) -> None:
     waits = text[text.index("Where the wall time went") :]
     assert "share of the wall time" in text
     if is_sampled:
-        assert "no operator: starting up, compiling code 350 ms, 35 % SortMergeJoin (1) 210 ms, 21 % prepare" in waits
+        assert "no operator: starting up, compiling code 350 ms, 35 % SortMergeJoin (1) 210 ms, 21 % planning" in waits
         assert "Cost: 210 ms of wall time, 21 %; 300 ms of task time" in text and "21 % wall" in text
         assert "With its sorts, shuffles, broadcasts: 210 ms to 350 ms of wall time, at most 35 %; 300 ms to" in text
         assert "h53.8" in page[page.index('<path class="share"') :]  # 21 % of 256
         assert re.search(r'node=1#n1">SortMergeJoin \(1\)</a> <span>210 ms', page)
     else:
-        assert "stage 7: HashAggregate, SortMergeJoin, 2 Sort 658 ms, 66 % prepare" in waits
+        assert "stage 7: HashAggregate, SortMergeJoin, 2 Sort 658 ms, 66 % planning" in waits
         assert "Cost: " not in text
         assert "With its sorts, shuffles, broadcasts: 42 ms to 700 ms of wall time, at most 70 %; 60 ms to" in text
         assert "The join itself: part of 658 ms of wall time, 66 %; 940 ms of task time (stage 7)" in text

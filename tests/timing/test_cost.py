@@ -149,9 +149,9 @@ def test_an_operator_has_its_share_of_the_wait() -> None:
     assert lines(stored, found) == [
         ("no operator: starting up, compiling code", 350, 500),
         ("SortMergeJoin [k], [k], Inner", 210, 300),
-        ("prepare: the driver, before anything ran", 200, 0),
+        ("planning: the driver, before anything ran", 200, 0),
         ("stage 7: HashAggregate, SortMergeJoin, 2 Sort", 140, 200),  # one of two filters
-        ("finish: the driver, after the last job", 100, 0),
+        ("returning results: the driver, after the last job", 100, 0),
     ]
     assert [item.task_time_error_ms is not None for item in found.items] == [True, True, False, True, False]
 
@@ -161,8 +161,8 @@ def test_without_samples_the_rest_of_a_stage_is_one_line() -> None:
     stored, found = made(MERGED.format(left="ENSURE_REQUIREMENTS", sorted="false"), ran(7, 200, 900, 1_000))
     assert lines(stored, found) == [
         ("stage 7: HashAggregate, SortMergeJoin, 2 Sort", 658, 940),
-        ("prepare: the driver, before anything ran", 200, 0),
-        ("finish: the driver, after the last job", 100, 0),
+        ("planning: the driver, before anything ran", 200, 0),
+        ("returning results: the driver, after the last job", 100, 0),
         ("Sort [k ASC], false, 0", 21, 30),
         ("Sort [k ASC], false, 0", 14, 20),
         ("Exchange hashpartitioning(k, 4)", 7, 10),
@@ -318,7 +318,7 @@ def test_a_broadcast_is_the_drivers_work_and_its_rows() -> None:
         ("BroadcastExchange", 100 + 250, 250),
         ("Exchange hashpartitioning(k, 4)", 300, 750),
         ("stage 8: operators unknown", 200, 100),  # nothing tells that it is the join's
-        ("prepare: the driver, before anything ran", 100, 0),
+        ("planning: the driver, before anything ran", 100, 0),
         ("driver: the driver, between stages", 50, 0),
     ]
     (join,) = found.joins

@@ -12,6 +12,7 @@ from joinsight.plan.outline import shortened
 from joinsight.present.task_time import works
 from joinsight.present.tree import clean, operator_name
 from joinsight.timing.cost import Item
+from joinsight.timing.critical_path import SHOWN
 
 _LONGEST = 90
 """Characters of an operator with its arguments."""
@@ -19,7 +20,7 @@ _MOST_NAMES = 8
 """Names of operators that share a line."""
 UNATTRIBUTED: Mapping[str, str] = {
     "prepare": "the driver, before anything ran",
-    "replan": "the driver, between query stages of AQE",
+    "replan": "the driver, between query stages",
     "driver": "the driver, between stages",
     "broadcast": "the driver, for a broadcast",
     "commit": "the commit of the write",
@@ -56,9 +57,10 @@ class Labels:
         self._works = works(stored)
 
     def item(self, item: Item) -> str:
-        """``SortMergeJoin [k], [k], Inner``, ``stage 7: SortMergeJoin, 2 Sort``, ``waiting: no free cores``."""
+        """``SortMergeJoin [k], [k], Inner``, ``stage 7: SortMergeJoin, 2 Sort``, ``waiting for free cores``."""
         if item.kind == "rest":
-            return f"{item.name}: {UNATTRIBUTED.get(item.name, 'no stage is known')}"
+            name = SHOWN.get(item.name, item.name)
+            return name if item.name == "waiting" else f"{name}: {UNATTRIBUTED.get(item.name, 'no stage is known')}"
         if item.kind == "activity":
             return ACTIVITIES[item.name]
         if item.kind == "operator" and item.node_id is not None:

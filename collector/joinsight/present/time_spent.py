@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from joinsight.tables import Row
+from joinsight.timing.critical_path import SHOWN
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,6 +15,7 @@ class TimeSpent:
     """The time of one cause; `places` says in which stages or executions most of it went."""
 
     cause: str
+    shown: str
     ms: int
     share: float
     places: str
@@ -30,7 +32,7 @@ def by_cause(segments: Iterable[Row]) -> list[TimeSpent]:
             places[row["cause"]][place] += ms
     whole = sum(total.values())
     return [
-        TimeSpent(cause, ms, ms / whole, _largest(places[cause]))
+        TimeSpent(cause, SHOWN.get(cause, cause), ms, ms / whole, _largest(places[cause]))
         for cause, ms in sorted(total.items(), key=lambda item: -item[1])
     ]
 

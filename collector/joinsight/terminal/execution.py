@@ -115,7 +115,7 @@ def print_time(out: Console, stored: StoredPlan) -> None:
     if spent:
         out.print(Text("Where the time went:", "bold"))
     for each in spent:
-        length = f"{each.cause:<9} {duration_text(each.ms):>8} {each.share:>6.1%}"
+        length = f"{each.shown:<28} {duration_text(each.ms):>8} {each.share:>6.1%}"
         out.print(Text(f"  {length}  {each.places}".rstrip()), soft_wrap=True)
 
 

@@ -37,16 +37,24 @@ CAUSES: Mapping[str, str] = {
     "retry": "a repeated attempt of a stage, whose data was lost",
 }
 """What a segment's time went into."""
+SHOWN: Mapping[str, str] = {
+    "prepare": "planning",
+    "replan": "AQE re-planning",
+    "finish": "returning results",
+    "waiting": "waiting for free cores",
+    "tail": "waiting for the slowest task",
+}
+"""What readers see in place of a cause."""
 STAGE_CAUSES = ("running", "tail", "retry")
 """Those with which tasks run."""
 
 
 def table() -> Iterator[str]:
     """`CAUSES` as a Markdown table, for docs/critical-path.md."""
-    yield "| `cause` | what the time went into |"
-    yield "|---|---|"
+    yield "| `cause` | shown as | what the time went into |"
+    yield "|---|---|---|"
     for cause, meaning in CAUSES.items():
-        yield f"| `{cause}` | {meaning} |"
+        yield f"| `{cause}` | {SHOWN.get(cause, cause)} | {meaning} |"
 
 
 _MAX_POSSIBLE = 100
