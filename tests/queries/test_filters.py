@@ -22,7 +22,7 @@ GIVEN = {
     "job": "nightly",
     "user": "ana",
     "session": "7c0eb70f-91f9-4c02-8628-2cfd7f5b7d96",
-    "tag": "etl",
+    "tag": "team=etl",
     "state": "failed",
     "since": "2026-01-01T00:30",
     "until": "2026-01-02",

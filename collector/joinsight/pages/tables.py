@@ -198,11 +198,12 @@ def jobs_table(
         return owners.get(row["job_name"], {})
 
     def team(row: Row) -> Cell:
-        return Cell((owner(row).get("tags") or {}).get("team", ""))
+        its = (owner(row).get("tags") or {}).get("team", "")
+        return Cell(its, f"/jobs?{urlencode({**asked.given, 'tag': f'team={its}'})}" if its else None)
 
     def user(row: Row) -> Cell:
-        asked, ran = owner(row).get("user_name"), owner(row).get("spark_user")
-        return Cell(asked, f"/?{urlencode({'user': asked})}") if asked else Cell(ran or "")
+        its, ran = owner(row).get("user_name"), owner(row).get("spark_user")
+        return Cell(its, f"/?{urlencode({'user': its})}") if its else Cell(ran or "")
 
     def hours(row: Row) -> float:
         return float(row["task_time_ms"] or 0) / _MS_PER_HOUR
@@ -268,6 +269,11 @@ def _time(title: str, name: str, sort: str = "") -> Column:
 
 def _state(row: Row) -> Cell:
     return Cell(row["state"], mark=row["state"])
+
+
+def _strategy(row: Row) -> Cell:
+    join_type = row["join_type"] if row["join_type"] != "Inner" else None
+    return Cell(row["strategy"], more=", ".join(filter(None, (join_type, "skew split" if row["is_skew"] else ""))))
 
 
 def _join_time(row: Row) -> Cell:
@@ -370,14 +376,13 @@ _LISTS: Mapping[str, Sequence[Column]] = {
         Column("Query", _execution),
         Column("Job", _job),
         Column("Started (UTC)", _started, False, "recent"),
-        Column("Strategy", lambda row: Cell(row["strategy"], more="skew split" if row["is_skew"] else "")),
-        Column("Type", lambda row: Cell(row["join_type"] or "")),
+        Column("Strategy", _strategy),
         Column("On", lambda row: Cell(values.join_keys(row))),
         Column("Build", lambda row: Cell(values.build_side(row))),
         _number("Left rows", "left_rows"),
         _number("Right rows", "right_rows"),
         _number("Rows out", "output_rows", "size"),
-        _size("Spilled, in memory", "spill_bytes", "spill"),
+        _size("Spilled", "spill_bytes", "spill"),
         Column("Wall time", _join_time, True, "cost"),
         Column("Operator", _operator),
     ),

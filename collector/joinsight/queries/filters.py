@@ -194,6 +194,12 @@ MOST_AFTER = 100_000
 """How many executions may start between one and the last one that it started."""
 
 
+def _is_tagged(source: FromClause, tag: str) -> ColumnElement[bool]:
+    by_user = source.c.user_tags.contains([tag])
+    name, equals, value = tag.partition("=")
+    return by_user | source.c.tags.contains({name: value}) if equals else by_user
+
+
 def ids_of(id_or_name: str) -> CompoundSelect[Any]:
     """The ids of the applications with this id or name; not an OR, because no index serves one."""
     from sqlalchemy import literal, select
@@ -271,9 +277,11 @@ class Filters:
     session: str | None = _filter(Of.EXECUTION, "Only of this session", metavar="ID", condition=_equals("session_id"))
     tag: str | None = _filter(
         Of.EXECUTION,
-        "Only with this user tag (addTag, addJobTag)",
-        metavar="TAG",
-        condition=lambda source, tag: source.c.user_tags.contains([tag]),
+        "Only with this user tag (addTag, addJobTag) or value of spark.joinsight.tag.NAME",
+        metavar="TAG|NAME=VALUE",
+        placeholder="etl, team=sales",
+        condition=_is_tagged,
+        is_selective=lambda tag: "=" not in tag,  # NAME=VALUE has no index
     )
     state: str | None = _filter(
         Of.EXECUTION,

@@ -296,7 +296,7 @@ def _operators(
         )
         joined = source.join(its, true())
     title = its.c.title.label("query_title") if "title" in source.c else its.c.title
-    described = [title, *(its.c[name] for name in ("job_name", "description", "state", "duration_ms"))]
+    described = [title, *(its.c[name] for name in ("job_name", "description", "called_from", "state", "duration_ms"))]
     return _page(select(source, *described).select_from(joined), orders, source, filters)
 
 
