@@ -627,6 +627,22 @@ def test_what_to_do_about_a_sort_is_up_to_who_asked_for_it(name: str, consumers:
         assert each.next.startswith(said)
 
 
+def test_one_task_with_most_rows_among_tiny_ones_is_skew() -> None:
+    """AQE is off: 199 partitions have few rows, and the hot one takes as long as before."""
+    its = stored("window")
+    rows = [
+        {**row, "succeeded_tasks": 200, "run_time_ms": row["run_time_ms_max"] + 199 * 20}
+        if row["stage_id"] == 85
+        else row
+        for row in its.stages
+    ]
+    (hot,) = (each for each in imbalance(View(replace(its, stages=rows))) if each.stage_id == 85)
+    assert hot.code == "data_skew"
+    even = [{**row, "run_time_ms_max": 60} for row in rows]
+    (tiny,) = (each for each in imbalance(View(replace(its, stages=even))) if each.stage_id == 85)
+    assert tiny.code == "tiny_tasks"
+
+
 def test_an_explode_counts_half_where_one_task_made_most_of_its_rows() -> None:
     its = [each for each in causes(View(stored("long-arrays"))) if (each.code, each.stage_id) == ("compute", 21)]
     exploding = {each.certainty for each in its if "input_rows" in each.evidence}
@@ -637,7 +653,6 @@ def test_an_explode_counts_half_where_one_task_made_most_of_its_rows() -> None:
     ("name", "node", "said"),
     [
         ("range-per-site", "SortMergeJoin", "It checks its condition for each pair of rows with the same key: "),
-        ("hot-set", "ObjectHashAggregate", "With more than 128 groups a task, it sorts its rows: "),
         ("stutters", "Project", "Hash or encrypt fewer rows "),
         ("udf", "BatchEvalPython", "Use Spark's own functions instead, or a pandas (Arrow) function"),
         ("udfs", "ArrowEvalPython", "Use Spark's own functions instead, or operations of pandas on whole columns"),
@@ -652,13 +667,18 @@ def test_what_to_do_about_an_operator_is_up_to_what_it_does(name: str, node: str
 def test_a_small_plan_is_not_to_become_smaller() -> None:
     """Its planning takes long for another reason."""
     its = stored("regex")
-    its = replace(its, segments=[{**its.segments[0], "cause": "prepare", "start_ms": 0, "end_ms": 9_000}])
+    calm = [{**row, "cpu_time_ns": 1_000_000 * row["run_time_ms"]} for row in its.stages]
+    its = replace(its, stages=calm, segments=[{**its.segments[0], "cause": "prepare", "start_ms": 0, "end_ms": 9_000}])
     (cause,) = driver(View(its))
     assert "before any task ran" in cause.what
     assert cause.next.startswith("Its plan is small: ")
     its.execution["execution_id"] = 0
     (cause,) = driver(View(its))
     assert cause.next.startswith("It is the first query of its application, ")
+    busy = replace(its, stages=[{**row, "cpu_time_ns": row["cpu_time_ns"] // 8} for row in its.stages])
+    (waiting,) = driver(View(busy))
+    assert waiting.next.startswith("Look at what else ran on its hosts: ")
+    assert waiting.least_share > cause.least_share
     assert cause.least_share > max(each.least_share for each in driver(View(stored("long-list"))))  # that has a reason
 
 

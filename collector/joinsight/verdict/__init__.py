@@ -251,6 +251,8 @@ def _even(view: View, found: list[Cause]) -> Verdict:
             text += f" ({together} {TOGETHER[largest.code]})"
         elif largest.nodes:
             text += f" ({names.operator(view, largest.nodes[0])})"
+        elif largest.code == "driver":
+            text += " (the driver)"
     wall = 0 if largest is None else largest.wall_ms
     nodes = () if largest is None else largest.nodes
     keys = tuple(key for i in nodes if (key := view.keys.get(i)))

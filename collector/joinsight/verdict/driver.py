@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from statistics import median_high
 
 from joinsight.base.units import bytes_text, duration_text
+from joinsight.plan import operators
 from joinsight.verdict.cause import LEAST_SHARE, MB, Cause
 from joinsight.verdict.view import View
 
@@ -16,6 +17,8 @@ _UNEXPLAINED = 1 / 3
 """Share of the wall time from which on a driver is worth naming of which only is known that it took long."""
 _MAY_BE_ANYTHING = 0.75
 """What that counts: a driver is slow in first queries and on busy hosts, where an operator's work says more."""
+_BUSY_HOST = 0.2
+"""Share of their run time in which tasks had the CPU, below which a driver is slow for no other reason."""
 
 
 def waiting(view: View) -> Iterator[Cause]:
@@ -120,6 +123,9 @@ def driver(view: View) -> Iterator[Cause]:
         is_explained = False
         what = f"the driver took {duration_text(whole)}, most of it between stages"
         advice = "Look at what the driver does then: planning again under AQE, many small jobs, or its memory and CPU."
+    waits = not is_explained and _share_of_cpus(view) < _BUSY_HOST
+    if waits:
+        advice = "Look at what else ran on its hosts: its tasks, too, waited most of their time for a CPU."
     if whole < _STARTING_MS and not is_explained:
         advice = "Nothing needs to be done: starting a query takes about this."
     yield Cause(
@@ -129,9 +135,16 @@ def driver(view: View) -> Iterator[Cause]:
         what,
         advice,
         {**evidence, "listing_ms": listing},
-        least_share=LEAST_SHARE if is_explained else _UNEXPLAINED,
+        least_share=LEAST_SHARE if is_explained else 1.0 if waits else _UNEXPLAINED,
         certainty=1.0 if is_explained else _MAY_BE_ANYTHING,
     )
+
+
+def _share_of_cpus(view: View) -> float:
+    """CPU time to run time of all tasks; 1 if that is not known, as of Python."""
+    run, cpu = (sum(row[name] or 0 for row in view.stored.stages) for name in ("run_time_ms", "cpu_time_ns"))
+    is_known = run and not any(operators.is_python(node.name) for node in view.plan.graph.nodes)
+    return float(cpu / 1e6 / run) if is_known else 1.0
 
 
 def _listed_values(view: View) -> int:

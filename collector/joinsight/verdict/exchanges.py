@@ -11,7 +11,7 @@ from joinsight.plan.graph import Node
 from joinsight.plan.texts import join_text
 from joinsight.verdict import names
 from joinsight.verdict.cause import MB, Cause, rows_text, stage_of
-from joinsight.verdict.view import View
+from joinsight.verdict.view import View, needs_keys
 
 _MOST_ROWS = 0.5
 """Share of the rows that are read which a broadcast has, where it is little but read."""
@@ -79,10 +79,7 @@ def _makes_use(node: Node, shuffle: Node) -> bool:
     kind = operators.of(node.name).kind
     if kind in ("write", "cached_scan"):
         return True
-    is_keyed = kind in ("join", "aggregate") or "Window" in node.name
-    return "hashpartitioning" in shuffle.simple and (
-        operators.is_python(node.name) or (is_keyed and "partial_" not in node.simple)
-    )
+    return "hashpartitioning" in shuffle.simple and needs_keys(node)
 
 
 def small_sides(view: View) -> Iterator[Cause]:

@@ -14,7 +14,7 @@ from joinsight.verdict import names
 from joinsight.verdict.cause import MB, MUCH_OF_STAGE, SMALL_FILE, Cause, Code, percent, rows_text
 from joinsight.verdict.sources import TEXT_FORMATS, source_format
 from joinsight.verdict.straggler import Straggler, straggler
-from joinsight.verdict.view import Ran, View
+from joinsight.verdict.view import Ran, View, needs_keys
 
 _SLOW = 1.5
 """The median task of an executor to that of the others."""
@@ -64,7 +64,7 @@ def imbalance(view: View) -> Iterator[Cause]:
             yield slow
             continue
         mean = ran.run_ms / max(1, ran.tasks)
-        if ran.tasks >= _MANY_TASKS * usable and mean <= _TINY_MS:
+        if ran.tasks >= _MANY_TASKS * usable and mean <= _TINY_MS and not _is_of_one(view, ran, ratio):
             useful = max(0, ran.run_ms - _PER_TASK_MS * ran.tasks) / usable
             yield _tiny_tasks(view, ran, max(spared, round(ran.wall_ms - useful)), mean)
         elif ratio is not None and ratio >= SKEWED and (wall := _uneven_ms(view, ran, usable, spared, ratio)) > 0:
@@ -111,7 +111,7 @@ def _of_straggler(view: View, ran: Ran, found: Straggler) -> _Reason:
         return _Reason("slow_host", ran.nodes[:3], ", with no more rows than the others have", advice)
     share = f"{percent(its.rows, its.of)} of {rows_text(its.of)}"
     if its.is_read:
-        nodes = (*(i for i in ran.nodes if _is_keyed(view, i) and i != its.node_id), its.node_id)
+        nodes = (*(i for i in ran.nodes if needs_keys(view.plan.nodes[i]) and i != its.node_id), its.node_id)
         evidence = {"read_ratio": round(its.ratio, 1)}
         return _Reason("data_skew", nodes, f"; it has read {share}", _skew_advice(view, nodes), evidence)
     advice = _output_advice(view, its.node_id)
@@ -152,6 +152,12 @@ def _is_uneven(view: View, ran: Ran, usable: int, ratio: float) -> bool:
     mean = ran.run_ms / ran.tasks
     costs_more = ran.number("run_time_ms_max") - mean >= mean - ran.run_ms / usable
     return more_rows >= _MANY_TIMES or (more_rows > 0 and costs_more)
+
+
+def _is_of_one(view: View, ran: Ran, ratio: float | None) -> bool:
+    """Whether one task of a stage took half of its time, because it has more rows: the others may be tiny."""
+    is_long = ratio is not None and ratio >= SKEWED and 2 * ran.number("run_time_ms_max") >= ran.wall_ms
+    return is_long and bool(_reason(view, ran, ratio or 0.0).evidence.keys() & _ROWS_TELL)
 
 
 def _tiny_tasks(view: View, ran: Ran, wall_ms: int, mean: float) -> Cause:
@@ -218,7 +224,7 @@ def _merged(view: View, ran: Ran, usable: int) -> tuple[int, ...]:
     if not read or not is_whole or is_asked or int(ran.row["tasks"]) > 1 or _read_bytes(ran) < _least_split(view):
         return ()
     shuffles = [row["node_id"] for row in read if row["node_id"] is not None]
-    return (*[i for i in ran.nodes if _is_keyed(view, i) and i not in shuffles][:2], *shuffles[:2])
+    return (*[i for i in ran.nodes if needs_keys(view.plan.nodes[i]) and i not in shuffles][:2], *shuffles[:2])
 
 
 def _least_split(view: View) -> int:
@@ -399,7 +405,7 @@ def _read_ratio(view: View, ran: Ran) -> tuple[float, str, tuple[int, ...]] | No
             best = ratio, f"it read {percent(largest, total)} of {rows_text(total)}"
     shuffles = [row["node_id"] for row in read]
     if best is not None:
-        readers = [i for i in ran.nodes if _is_keyed(view, i) and i not in shuffles][:2]
+        readers = [i for i in ran.nodes if needs_keys(view.plan.nodes[i]) and i not in shuffles][:2]
         worst = sorted(shuffles, key=lambda i: -(_most_read(view, i)))
         return best[0], best[1], (*readers, *worst[:2]) or ran.nodes[:2]
     for node_id in ran.nodes:
@@ -416,13 +422,6 @@ def _read_ratio(view: View, ran: Ran) -> tuple[float, str, tuple[int, ...]] | No
 
 def _most_read(view: View, node_id: int) -> int:
     return next((row["rows_read_max"] or 0 for row in view.stored.shuffles if row["node_id"] == node_id), 0)
-
-
-def _is_keyed(view: View, node_id: int) -> bool:
-    node = view.plan.nodes[node_id]
-    return (
-        operators.of(node.name).kind in ("join", "aggregate") or "Window" in node.name or operators.is_python(node.name)
-    )
 
 
 def ratio_of(view: View, ran: Ran, node: Node, name: str) -> float | None:

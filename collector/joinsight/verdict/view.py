@@ -335,6 +335,18 @@ _HEAVY_WORDS = (
 )
 
 
+def needs_keys(node: Node) -> bool:
+    """Whether it works on all rows of a key in one task: a join that shuffles, a window, an aggregation's last part."""
+    operator = operators.of(node.name)
+    is_join = operator.kind == "join" and not (operator.is_broadcast_join or operator.compares_pairs)
+    return (
+        is_join
+        or (operator.kind == "aggregate" and "partial_" not in node.simple)
+        or "Window" in node.name
+        or operators.is_python(node.name)
+    )
+
+
 def is_heavy(node: Node) -> bool:
     """Whether its text has a function that takes long for a row."""
     return operators.of(node.name).kind != "scan" and any(word in node.simple for word in _HEAVY_WORDS)

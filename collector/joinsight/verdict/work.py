@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from joinsight.base.units import duration_text
 from joinsight.plan import operators
 from joinsight.plan.graph import Node
-from joinsight.plan.operators import OUTPUT_ROWS, PYTHON_TIME, SORT_FALLBACKS
+from joinsight.plan.operators import OUTPUT_ROWS, PYTHON_TIME
 from joinsight.plan.texts import join_text
 from joinsight.timing.cost import CostSubject
 from joinsight.timing.task_time import kinds_of_work, work_text
@@ -46,11 +46,6 @@ _WORK_ADVICE = {
     "hash": "Hash or encrypt fewer rows and columns; where no cryptography is needed, xxhash64 takes far less than md5"
     " or sha2.",
 }
-_FALLBACK_ADVICE = (
-    "With more than 128 groups a task, it sorts its rows: raise"
-    " spark.sql.objectHashAggregate.sortBased.fallbackThreshold if the groups of a task fit into memory, or collect"
-    " fewer rows."
-)
 
 
 def join_output(view: View) -> Iterator[Cause]:
@@ -196,9 +191,6 @@ def _own_work(view: View, node_id: int, wall_ms: int, sampled: int | None, *, is
     what = f"its own work on {rows_text(rows)}" if rows else "its own work"
     if pairs:
         what = f"it compared up to {rows_text(pairs).replace('row', 'pair')} of rows"
-    fallbacks = _fallbacks(view, node)
-    if fallbacks:
-        what = f"it sorted {rows_text(rows)}, which had too many groups for its hash map"
     if is_guess:
         likely = f"compared up to {rows_text(pairs).replace('row', 'pair')} of rows" if pairs else "handled most rows"
         what = f"probably most of it into the one that {likely}"
@@ -212,18 +204,9 @@ def _own_work(view: View, node_id: int, wall_ms: int, sampled: int | None, *, is
         (node_id,),
         what,
         advice or _compute_advice(view, node),
-        {
-            **{"rows": rows, "is_estimate": int(is_guess)},
-            **({"sort_fallback_tasks": fallbacks} if fallbacks else {}),
-            **({"work": work, "work_share": round(share, 3)} if work else {}),
-        },
+        {"rows": rows, "is_estimate": int(is_guess), **({"work": work, "work_share": round(share, 3)} if work else {})},
         stage_of(view, node_id),
     )
-
-
-def _fallbacks(view: View, node: Node) -> int:
-    """How many tasks of an aggregation of lists, sets or percentiles sorted its rows: those with over 128 groups."""
-    return (view.plan.total(node, SORT_FALLBACKS) or 0) if node.name.startswith("ObjectHashAggregate") else 0
 
 
 def _pairs(view: View, node: Node) -> int:
@@ -285,8 +268,6 @@ def _compute_advice(view: View, node: Node) -> str:
         return "Join fewer rows: filter before it; broadcast the smaller side if it fits."
     if kind == "sort":
         return _sort_advice(view, node)
-    if kind == "aggregate" and _fallbacks(view, node):
-        return _FALLBACK_ADVICE
     if kind == "aggregate":
         return "Aggregate fewer rows or groups: filter before it, or aggregate once and reuse the result."
     if kind in ("filter", "project"):
