@@ -20,7 +20,8 @@ MAX_SHOWN = 6
 """Maximum regressions, failures and findings."""
 MAX_TRENDS = 15
 """Maximum jobs with a trend."""
-
+_MANY_DAYS = 100
+"""From here on a date says more than the number of days."""
 
 T = TypeVar("T")
 
@@ -77,7 +78,7 @@ def days_text(since: datetime, until: datetime | None) -> str:
     """``the last 7 days``, or ``the 7 days up to 2026-11-18 10:00``."""
     if until is None:
         days = round((datetime.now(timezone.utc) - since) / timedelta(days=1))
-        return f"the last {days} days" if days > 1 else f"the time since {when(since)}"
+        return f"the last {days} days" if 1 < days < _MANY_DAYS else f"the time since {when(since)}"
     if (until - since) % timedelta(days=1):
         return f"the time from {when(since)} to {when(until)}"
     return f"the {(until - since).days} days up to {when(until)}"

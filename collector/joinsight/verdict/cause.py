@@ -91,7 +91,9 @@ def stage_of(view: View, node_id: int) -> int | None:
 
 
 def rows_text(number: int) -> str:
-    """``1 row``, ``2.5 M rows``."""
+    """``1 row``, ``2.5 M rows``, ``5.2 billion rows``."""
+    if number >= 1_000_000_000:
+        return f"{number / 1e9:,.1f} billion rows"
     return f"{number:,} row{'s' * (number != 1)}" if number < 1_000_000 else f"{number / 1e6:,.1f} M rows"
 
 
