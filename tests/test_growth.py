@@ -64,5 +64,5 @@ def test_what_is_named_again_and_again_has_a_limit(shape: Callable[[int], Execut
     assert [number for number, _ in batch.documents] == [1, 3]
     ((number, reason),) = batch.refused
     assert number == 2
-    assert re.fullmatch(rf"the execution has \d+ {what}( up to \$\.plans\[0\])?; \d+ are allowed", reason)
+    assert re.fullmatch(rf"the document has \d+ {what}( up to \$\.plans\[0\])?; \d+ are allowed", reason)
     assert batch.refused_by_kind == {"size": 1}

@@ -13,6 +13,7 @@ from tests.serve.real import get, in_threads, post, until, writers_that_wait
 
 from joinsight.analysis.rows import Rows
 from joinsight.base.errors import DocumentError
+from joinsight.contract import decode
 from joinsight.demo.runner import collector
 from joinsight.findings import FindingsEngine
 from joinsight.serve import admission, ingest
@@ -135,6 +136,24 @@ def test_documents_over_the_bounds_are_written_one_by_one(engine: Engine, monkey
     shared.ingest(group := [*group, *(pending(of(f"parts-{number}", 1)) for number in range(3))][3:])
     assert [each.result.result() for each in group] == [Ingested(1, [])] * 3
     assert len(set(stored(engine, "parts-").values())) == 3
+
+
+def test_large_requests_take_turns(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One at a time is decoded and written, and small ones of its group before it; at the end it waits no longer."""
+    monkeypatch.setattr(decode, "LARGE_UNPACKED_BYTES", 10_000)
+    large = request(*(execution(application_id="turn-large", execution_id=number) for number in range(20)))
+    shared = make_ingest(engine)
+    first, *group = (pending(each) for each in (large, large, of("turn-small")))
+    with held(engine, "turn-large"):
+        join_first = in_threads(lambda: shared.ingest([first]))
+        until(lambda: writers_that_wait(engine) == 1, "the first one is being written")
+        join_group = in_threads(lambda: shared.ingest(group))
+        assert group[1].result.result() == Ingested(1, [])
+        shared.close()
+        join_group()
+        assert isinstance(group[0].result.exception(), Closed)
+    join_first()
+    assert first.result.result() == Ingested(20, [])
 
 
 def test_requests_after_the_end_are_refused(engine: Engine) -> None:

@@ -10,7 +10,7 @@ import logging
 import re
 import zlib
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
 from dataclasses import dataclass, field
 
 import msgspec
@@ -24,17 +24,25 @@ HEADERS = {"Content-Type": "application/x-ndjson", "Content-Encoding": "gzip"}
 MAX_REQUEST_BYTES = 32 << 20
 """Maximum size of a request, compressed."""
 MAX_UNPACKED_BYTES = 64 << 20
-"""Maximum size of a request, unpacked; decoded it takes up to 18 times as much memory, if all its nodes are empty."""
+"""Maximum size of a request, unpacked."""
 MAX_REQUEST_LINES = 10_000
 """Maximum lines of a request, including empty and invalid ones: the response lists each invalid line."""
 MAX_DOCUMENT_BYTES = 16 << 20
-"""Maximum size of a document, unpacked."""
+"""Maximum size of a document, unpacked; until its limits are checked it takes up to 18 times as much memory."""
+LARGE_UNPACKED_BYTES = 16 << 20
+"""From this size on, unpacked, a request is large: one at the limits takes some hundred MiB with its rows."""
 MAX_PLAN_NODES = 50_000
 """Maximum nodes of one plan."""
+MAX_TEXTS = 1_000_000
+"""Maximum tags, settings and reasons why an execution's numbers may be partial. This limit and the eight below also
+apply to all documents of a request together."""
+MAX_JOBS = 200_000
+"""Maximum jobs, nested executions and hints of joins."""
 MAX_PLANS = 20_000
-"""Maximum plans of an execution. This limit and the six below also apply to all documents of a request together."""
+"""Maximum plans of an execution."""
 MAX_NODES = 200_000
-"""Maximum nodes of all plans. Each reference counts: it takes a few bytes, but its row is written in full."""
+"""Maximum nodes of all plans. Each reference counts: it takes a few bytes, but its row is written in full. So does each
+node of no plan."""
 MAX_METRICS = 500_000
 """Maximum metrics of these nodes, including accumulators."""
 MAX_CHARACTERS = 32 << 20
@@ -49,6 +57,8 @@ MAX_HINT_CHARACTERS = 1_000
 """Maximum characters of the hint of one side of a join."""
 
 _LIMITS = {
+    "tags, settings and reasons": MAX_TEXTS,
+    "jobs, nested executions and hints": MAX_JOBS,
     "plans": MAX_PLANS,
     "nodes": MAX_NODES,
     "metrics": MAX_METRICS,
@@ -103,13 +113,13 @@ class Batch:
     """The total size of its documents, by the keys of `_LIMITS`."""
 
 
-def decode_request(body: bytes | bytearray) -> Batch:
-    """Read a gzip NDJSON request.
+def decode_request(body: bytes | bytearray, before_large: Callable[[], None] = lambda: None) -> Batch:
+    """Read a gzip NDJSON request; calls `before_large` before more than `LARGE_UNPACKED_BYTES` of it are decoded.
 
     Raises `DocumentError` if it is not gzip, `TooLarge` if it is too large unpacked or has too many lines.
     """
     batch = Batch()
-    for number, line in enumerate(_lines(_unpack(body)), 1):
+    for number, line in enumerate(_lines(_unpack(body, before_large)), 1):
         if number > MAX_REQUEST_LINES:
             raise TooLarge(f"the request has more than {MAX_REQUEST_LINES} lines")
         try:
@@ -163,7 +173,9 @@ def _decode(line: bytes) -> tuple[Document, Mapping[str, int]]:
     _check_numbers("refused", document.refused)
     for cause, numbers in document.dropped.items():
         _check_numbers(f"dropped[{cause[:40]!r}]", numbers)
-    return document, {}
+    size: Counter[str] = Counter()
+    _add(size, "tags, settings and reasons", len(document.tags) + len(document.configuration))
+    return document, size
 
 
 def decode_header(line: bytes | None) -> Header | None:
@@ -212,10 +224,15 @@ def _check_numbers(field: str, numbers: Numbers) -> None:
 def _check(e: Execution) -> Mapping[str, int]:
     """Check what the JSON Schema cannot express; returns the size by the keys of `_LIMITS`."""
     size: Counter[str] = Counter()
+    texts: Iterable[Sized] = (e.job_tags, e.user_tags, e.incomplete, e.incomplete_codes, e.tags, e.configuration)
+    _add(size, "tags, settings and reasons", sum(map(len, texts)))
+    _add(size, "jobs, nested executions and hints", len(e.jobs) + len(e.nested) + len(e.join_hints))
     _add(size, "plans", len(e.plans))
     _add(size, "stages", len(e.stages))
     _add(size, "metrics", len(e.accumulators) + len(e.announced))
     _add(size, "keys of samples", sum(len(stage.samples) for stage in e.stages))
+    named = sum(len(plan.nodes) for plan in e.plans)
+    _add(size, "nodes", max(0, len(e.nodes) - named))  # the minimum of no plan
     characters = list(map(_characters, e.nodes))
     for p, plan in enumerate(e.plans):
         if len(plan.nodes) > MAX_PLAN_NODES:
@@ -263,12 +280,13 @@ def _characters(node: PlanNode) -> int:
 def _add(size: Counter[str], unit: str, number: int, where: str = "") -> None:
     size[unit] += number
     if size[unit] > _LIMITS[unit]:
-        raise DocumentError(f"the execution has {size[unit]} {unit}{where}; {_LIMITS[unit]} are allowed", "size")
+        raise DocumentError(f"the document has {size[unit]} {unit}{where}; {_LIMITS[unit]} are allowed", "size")
 
 
-def _unpack(body: bytes | bytearray) -> Iterator[bytes]:
+def _unpack(body: bytes | bytearray, before_large: Callable[[], None]) -> Iterator[bytes]:
     """The body unpacked, in chunks; it may consist of several gzip members."""
     position = total = 0
+    is_large = False
     while position < len(body):
         stream = zlib.decompressobj(_GZIP)
         while not stream.eof:
@@ -282,6 +300,9 @@ def _unpack(body: bytes | bytearray) -> Iterator[bytes]:
             total += len(chunk)
             if total > MAX_UNPACKED_BYTES:
                 raise TooLarge(f"the request is larger than {MAX_UNPACKED_BYTES} bytes unpacked")
+            if total > LARGE_UNPACKED_BYTES and not is_large:
+                is_large = True
+                before_large()
             if chunk:
                 yield chunk
             elif not slice_ and not stream.eof:

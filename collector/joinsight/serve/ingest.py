@@ -10,8 +10,9 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from functools import partial
 from typing import Any
 
 from sqlalchemy import Engine, event
@@ -57,6 +58,10 @@ class Writing:
             del self._by_thread[threading.get_ident()]
 
 
+class _Deferred(Exception):
+    """A request is large, so it is decoded alone."""
+
+
 class Ingest:
     """Writes requests to the database; safe to use from several threads."""
 
@@ -66,6 +71,7 @@ class Ingest:
         self._writer = Writer(engine, findings, self._check_cancelled)
         self._metrics = metrics
         self._writing = Writing()
+        self._turn = threading.Lock()
         self._closed = False
 
     def close(self) -> None:
@@ -84,22 +90,24 @@ class Ingest:
         """Commit the documents of each request, except those that will never be accepted, and set its result."""
         together: Sequence[tuple[IngestRequest, Batch]]
         waiting: Sequence[IngestRequest]
+        alone = list(requests) if len(requests) == 1 else []
         with self._writing.of(requests):
             try:
-                waiting = sorted(requests, key=lambda each: len(each.body))  # quick ones first
+                waiting = [] if alone else sorted(requests, key=lambda each: len(each.body))  # quick ones first
                 while waiting:
-                    together, waiting = self._decode(waiting)
+                    together, waiting = self._decode(waiting, partial(_defer, alone))
                     if together:
                         self._write(together)
+                while alone:
+                    with ExitStack() as turn:
+                        together, _ = self._decode([alone.pop()], partial(self._take_turn, turn))
+                        if together:
+                            self._write(together)
             except BaseException as error:
                 undone = [each for each in requests if not each.result.done()]
                 fail(undone, error, is_group=len(requests) > 1)
-                requests, waiting, together, undone = (
-                    (),
-                    (),
-                    (),
-                    [],
-                )  # an exception refers to these: else both would stay
+                alone.clear()  # an exception refers to it and these: else both would stay
+                requests, waiting, together, undone = (), (), (), []
 
     def _check_cancelled(self) -> None:
         """Raise `Closed` after `close`."""
@@ -107,7 +115,7 @@ class Ingest:
             raise Closed
 
     def _decode(
-        self, requests: Sequence[IngestRequest]
+        self, requests: Sequence[IngestRequest], before_large: Callable[[IngestRequest], None]
     ) -> tuple[list[tuple[IngestRequest, Batch]], Sequence[IngestRequest]]:
         """Those of the first requests that are written together; and the rest, not decoded, as it would take memory."""
         together: list[tuple[IngestRequest, Batch]] = []
@@ -116,7 +124,9 @@ class Ingest:
             self._check_cancelled()
             started = time.perf_counter()
             try:
-                batch = decode_request(request.body)
+                batch = decode_request(request.body, partial(before_large, request))
+            except _Deferred:
+                continue
             except (DocumentError, TooLarge) as error:
                 self._count_received(request)
                 request.result.set_exception(error.with_traceback(None))
@@ -128,6 +138,12 @@ class Ingest:
             self._count_received(request, batch, time.perf_counter() - started)
             together.append((request, batch))
         return together, ()
+
+    def _take_turn(self, turn: ExitStack, _: IngestRequest) -> None:
+        """Wait until no other large request is decoded or written, as each takes much memory; `turn` ends that."""
+        while not self._turn.acquire(timeout=1):
+            self._check_cancelled()
+        turn.callback(self._turn.release)
 
     def _count_received(self, request: IngestRequest, batch: Batch | None = None, seconds: float = 0) -> None:
         if request.alone:
@@ -174,6 +190,11 @@ class Ingest:
             metrics.count("joinsight_documents_total", number, outcome)
         for rows in written.finished:
             metrics.finished(rows)
+
+
+def _defer(alone: list[IngestRequest], request: IngestRequest) -> None:
+    alone.append(request)
+    raise _Deferred
 
 
 def fail(requests: Sequence[IngestRequest], error: BaseException, *, is_group: bool) -> None:
