@@ -24,6 +24,7 @@ from joinsight.queries import lists, reading, trends
 from joinsight.queries.filters import FILTERS, Filters
 from joinsight.store.database import for_readers
 from joinsight.tables import Row
+from joinsight.terminal.escaping import HIDDEN
 from joinsight.verdict import judge
 from joinsight.why import explain
 
@@ -35,7 +36,8 @@ UNITS = "_ms: milliseconds; _bytes: bytes; _rows: rows; share: 0 to 1; times are
 
 _ROUNDS = ((600, 5), (200, 5), (80, 0))
 """Characters of a text, and rows that are kept, in each attempt to fit the size."""
-_HIDDEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
+_UNSEEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
+"""Categories of characters of which more are unseen, or unknown, to models than to terminals."""
 _ROW_CHARACTERS = 1000
 # Can this role do more than read? SET ROLE would not help: a statement could reset it
 _CAN_WRITE = text("""
@@ -208,9 +210,9 @@ _FINDING = ("severity", "finding", "title", "advice", "node_id", "wall_ms")
 
 def visible(value: str, characters: int) -> str:
     """A text on one line, without characters that people do not see, and cut."""
-    spaced = " ".join(value[: 10 * characters].split())
+    spaced = HIDDEN.sub("", " ".join(value[: 10 * characters].split()))
     seen = "".join(
-        each for each in spaced if unicodedata.category(each) not in _HIDDEN and not _is_variation_selector(each)
+        each for each in spaced if unicodedata.category(each) not in _UNSEEN and not _is_variation_selector(each)
     )
     return seen if len(seen) <= characters else f"{seen[:characters]}…"
 
