@@ -15,7 +15,7 @@ import pytest
 from click.testing import CliRunner
 from msgspec import structs
 from sqlalchemy import Engine
-from tests.documents import STARTED_AT_MS, application, planned
+from tests.documents import STARTED_AT_MS, application, execution, planned
 from tests.findings.recorded import recordings
 from tests.growth import check_cpu_time
 
@@ -221,6 +221,13 @@ def test_a_failed_query_says_why_it_failed_and_no_way_to_be_faster(error: str, w
     assert (verdict.code, verdict.share) == ("failed", 1.0)
     assert words in verdict.text, verdict.text
     assert advice in verdict.next and "\n" not in verdict.text
+
+
+def test_a_query_that_failed_at_once_took_0_ms() -> None:
+    e = execution(state="failed", error="no such table", ended_at_ms=STARTED_AT_MS)
+    its = stored_plan(execution_rows(e))
+    its.execution["updated_at"] = its.execution["started_at"] + timedelta(days=5)
+    assert judge(its).text == "It failed after 0 ms: no such table."
 
 
 def test_what_needed_the_memory_in_the_stage_that_ran_out_of_it_is_named() -> None:
