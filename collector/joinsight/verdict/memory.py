@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from joinsight.base.units import bytes_text
 from joinsight.plan import operators
-from joinsight.verdict.cause import MB, Cause
+from joinsight.verdict.cause import BESIDE_SKEW, MB, Cause
 from joinsight.verdict.view import Ran, View
 
 _SPILL_PER_SECOND = 20 * MB
@@ -55,6 +55,7 @@ def memory(view: View) -> Iterator[Cause]:
             " executors more memory (spark.executor.memory, spark.memory.fraction) for each core.",
             {"memory_spilled_bytes": size, "disk_spilled_bytes": on_disk},
             worst.stage_id,
+            certainty=BESIDE_SKEW if worst.tasks < (view.slots or 1) else 1.0,
             beside=(worst.stage_id,),
         )
 
