@@ -211,6 +211,7 @@ _TASK = (
             "spark.driver.memory",
         ),
         ('{"errorClass":' + "[" * 10_000, "errorClass", "Look at the error"),
+        (f"No: {'set a setting ' * 20}", " a setti…", "Look at the error"),
         ("", "for an unknown reason", "Look at the error"),
     ],
 )

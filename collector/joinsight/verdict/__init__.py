@@ -90,13 +90,14 @@ def _ended_early(stored: StoredPlan) -> Verdict:
         return replace(verdict, text=f"Cancelled after {duration_text(whole)}. {verdict.text}")
     view, failure, words = View(inner), failure_of(error), first_words(error)
     stage, nodes = failed_at(view, failure, error)
+    stop = "" if words.endswith("…") else "."
     evidence: dict[str, Any] = {"error": words}
     place = "" if stage is None else f" in stage {stage}"
     if inner is not stored:
         evidence["execution"] = inner.execution["execution_id"]
         place += f" of execution {evidence['execution']}" if place else f" in execution {evidence['execution']}"
     operators = f" ({', '.join(dict.fromkeys(names.operator(view, i) for i in nodes[:2]))})" if nodes else ""
-    text, advice = f"It failed after {duration_text(whole)}{place}{operators}: {words}.", failure.advice
+    text, advice = f"It failed after {duration_text(whole)}{place}{operators}: {words}{stop}", failure.advice
     needs = [
         each for each in causes(view) if each.code in failure.needed_by and each.stage_id == stage and each.wall_ms
     ]
@@ -110,11 +111,8 @@ def _ended_early(stored: StoredPlan) -> Verdict:
 
 def _failed_inside(stored: StoredPlan, error: str) -> StoredPlan | None:
     """The last execution that failed with that error, if it started any; one with a failed stage rather than others."""
-    its = [
-        each
-        for each in reversed(stored.nested)
-        if each.execution["state"] == "failed" and (not error or first_words(each.execution["error"] or "") in error)
-    ]
+    failed = [each for each in reversed(stored.nested) if each.execution["state"] == "failed"]
+    its = [each for each in failed if not error or first_words(each.execution["error"] or "").rstrip("…") in error]
     return max(its, key=lambda each: any(row["state"] == "failed" for row in each.stages), default=None)
 
 

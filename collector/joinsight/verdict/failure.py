@@ -233,7 +233,7 @@ def first_words(error: str) -> str:
     start = _TASK.search(error)
     text = raised[0] if raised else caused[-1] if caused else error[start.end() :] if start else error
     line = next((line for line in text.splitlines() if line.strip()), "for an unknown reason")
-    return shortened(_STATE.sub("", line.strip()[: 4 * _LONGEST]), _LONGEST).rstrip(".…")
+    return shortened(_STATE.sub("", line.strip()[: 4 * _LONGEST]).rstrip("."), _LONGEST)
 
 
 def failed_at(view: View, failure: Failure, error: str) -> tuple[int | None, tuple[int, ...]]:
