@@ -36,7 +36,7 @@ from joinsight.verdict.memory import memory
 from joinsight.verdict.names import operator
 from joinsight.verdict.tasks import imbalance
 from joinsight.verdict.view import View
-from joinsight.verdict.work import work
+from joinsight.verdict.work import exploding, work
 
 DOCUMENTS = Path(__file__).parent / "documents"
 REPLAY = Path(__file__).parents[1] / "analysis" / "replay"
@@ -650,6 +650,13 @@ def test_one_task_with_most_rows_among_tiny_ones_is_skew() -> None:
     even = [{**row, "run_time_ms_max": 60} for row in rows]
     (tiny,) = (each for each in imbalance(View(replace(its, stages=even))) if each.stage_id == 85)
     assert tiny.code == "tiny_tasks"
+
+
+def test_rows_that_were_multiplied_take_longer_also_after_a_shuffle() -> None:
+    view = View(stored("distinct"))
+    (cause,) = exploding(view)
+    (ran,) = (each for each in view.ran if each.stage_id == cause.stage_id)
+    assert cause.wall_ms > ran.wall_ms
 
 
 def test_an_explode_counts_half_where_one_task_made_most_of_its_rows() -> None:

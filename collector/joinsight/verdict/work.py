@@ -23,6 +23,8 @@ _LEAST_COPIES = 2.0
 """The same of an Expand, which makes as many copies of each row as the query asks for."""
 _LEAST_EXPLODED = 0.15
 """Share of the wall time: what follows a join that multiplies its rows has more to do in later stages, too."""
+_MOST_ROWS = 0.5
+"""Share of the rows that an operator makes which a shuffle has, for what reads it to work on them, too."""
 _MUCH_WORK = 0.3
 """Share of an operator's time from which on a kind of work is named."""
 _MOST_WORK = 0.5
@@ -63,7 +65,7 @@ def join_output(view: View) -> Iterator[Cause]:
         what = f"{names.operator(view, node.id)} made {rows_text(out)} from {rows_text(left)} and {rows_text(right)}"
         yield Cause(
             "join_output",
-            round(_wall_above(view, node.id) * (1 - 1 / ratio)),
+            round(_wall_above(view, node.id, out) * (1 - 1 / ratio)),
             (node.id,),
             what,
             _PAIRS_ADVICE if operators.of(node.name).compares_pairs else _KEY_ADVICE,
@@ -233,7 +235,7 @@ def exploding(view: View) -> Iterator[Cause]:
             continue
         yield Cause(
             "compute",
-            round(_wall_above(view, node.id) * (1 - read / out)),
+            round(_wall_above(view, node.id, out) * (1 - read / out)),
             (node.id,),
             f"it made {rows_text(out)} from {rows_text(read)}",
             _compute_advice(view, node),
@@ -244,17 +246,27 @@ def exploding(view: View) -> Iterator[Cause]:
         )
 
 
-def _wall_above(view: View, node_id: int) -> int:
-    """How long the execution waited for an operator and for what its rows go through in the same stage."""
-    its = {node_id, *view.above(node_id)}
+def _wall_above(view: View, node_id: int, rows: int) -> int:
+    """How long the execution waited for an operator and for what its rows go through.
+
+    In the same stage, and in those that read a shuffle which most of its rows reach.
+    """
+    its, todo = {node_id}, [node_id]
+    while todo:
+        above = set(view.above(todo.pop())) - its
+        its |= above
+        todo += [i for i in above if view.plan.nodes[i].name.startswith("Exchange") and _is_most(view, i, rows)]
     return sum(
         ms
         for ran in view.ran
-        if node_id in ran.nodes
         for subject, ms in ran.parts.items()
         if (subject.kind == "operator" and subject.node_id in its)
         or (subject.kind == "shared" and its & set(view.breakdown.holds(subject)))
     )
+
+
+def _is_most(view: View, exchange: int, rows: int) -> bool:
+    return (view.rows(exchange) or 0) >= _MOST_ROWS * rows
 
 
 def _compute_advice(view: View, node: Node) -> str:
