@@ -76,7 +76,7 @@ final class LogLines implements Closeable {
     codec = codec(buffered);
     in = buffered;
     if (GZIP.equals(codec)) {
-      in = new BufferedInputStream(new GZIPInputStream(buffered, CHUNK), CHUNK);
+      in = new GZIPInputStream(buffered, CHUNK);
     } else if (codec != null) {
       in = CompressionCodec.createCodec(new SparkConf(false), codec).compressedContinuousInputStream(buffered);
     }
@@ -179,7 +179,7 @@ final class LogLines implements Closeable {
       filled = left;
     }
     try {
-      int n = codec == null ? in.read(bytes, filled, CHUNK) : unpack();
+      int n = codec == null || GZIP.equals(codec) ? in.read(bytes, filled, CHUNK) : unpack();
       if (n > 0) filled += n;
       return n > 0;
     } catch (Exception | LinkageError e) {
@@ -188,7 +188,7 @@ final class LogLines implements Closeable {
     }
   }
 
-  /** At most one block: if the next one is damaged, a codec would lose what it has already decompressed. */
+  /** At most one block: if the next one is damaged, Spark's codecs would lose what they have already decompressed. */
   private int unpack() throws IOException {
     int first = in.read();
     if (first < 0) return -1;
