@@ -136,12 +136,19 @@ def test_a_process_that_is_killed_ends_the_backfill(
 
 
 def test_what_is_no_file_is_not_waited_for(empty: Engine, tmp_path: Path) -> None:
-    """A named pipe with the name of a log fails, as a file that cannot be opened; the others are read."""
+    """A named pipe with the name of a log fails, as a file that cannot be opened; the others are read.
+
+    One of another name is left out, unless its path was given.
+    """
     os.mkfifo(tmp_path / "local-1")
+    os.mkfifo(tmp_path / "pipe")
     small_log(tmp_path / "local-2")
     report = backfill(None, empty, [str(tmp_path)])
+    assert [path.rpartition("/")[2] for path in report.left_out] == ["pipe"]
     assert {each.entry.path.rpartition("/")[2]: each.entry.outcome for each in report.done} == {
         "local-1": "failed",
         "local-2": "whole",
     }
     assert ledger(empty)["local-1"]["problems"] == ["local-1: not a regular file"]
+    (failed,) = backfill(None, empty, [str(tmp_path / "pipe")]).done
+    assert failed.entry.problems == ["pipe: not a regular file"]

@@ -129,7 +129,7 @@ def find(file_system: FileSystem, paths: Iterable[str]) -> Listing:
                 if status.is_folder:
                     _add_below(listing, status, file_system, visited, is_named=is_named)
                 else:
-                    _add(listing, log_of_file(status))
+                    _add(listing, log_of_file(status, is_named=is_named))
         except OSError as error:
             raise JoinsightError(f"{path}: {_text(error)}") from None
     return listing

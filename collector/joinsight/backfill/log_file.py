@@ -61,6 +61,8 @@ class LogFile:
     """The History Server removed finished executions from it."""
     is_candidate: bool = False
     """It is read only if its first line is an event."""
+    is_named: bool = False
+    """The user gave its path, not that of a folder or a pattern: a candidate that cannot be opened has failed."""
 
     @property
     def key(self) -> str:
@@ -91,12 +93,13 @@ class LogFile:
             "attempt_id": self.attempt_id,
             "is_open": self.is_open,
             "is_candidate": self.is_candidate,
+            "is_named": self.is_named,
             "files": files,
         }
 
 
-def log_of_file(file: FileStatus) -> LogFile:
-    """The log in a single file; a candidate if Spark gives no log such a name."""
+def log_of_file(file: FileStatus, *, is_named: bool = False) -> LogFile:
+    """The log in a single file, which may be `is_named` by the user; a candidate if Spark gives no log such a name."""
     application_id, attempt_id = _ids(file.name.removesuffix(IN_PROGRESS))
     return LogFile(
         file.path,
@@ -105,6 +108,7 @@ def log_of_file(file: FileStatus) -> LogFile:
         attempt_id,
         is_open=file.name.endswith(IN_PROGRESS),
         is_candidate=_LOG_NAME.fullmatch(file.name) is None,
+        is_named=is_named,
     )
 
 

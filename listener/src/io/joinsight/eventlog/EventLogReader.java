@@ -28,8 +28,9 @@ import org.apache.hadoop.conf.Configuration;
  * Reads an event log, or as much of it as can be read, and converts it to documents: executions in the order in which
  * they ended, then the application. The last line is the outcome. The contents of files never make it fail.
  *
- * <p>A request is JSON: {@code {"application_id", "attempt_id", "is_open", "is_candidate", "files": [{"path",
- * "follows_missing"}]}}. A candidate is read only if its first line is an event.
+ * <p>A request is JSON: {@code {"application_id", "attempt_id", "is_open", "is_candidate", "is_named", "files":
+ * [{"path", "follows_missing"}]}}. A candidate is read only if its first line is an event; a named one also if the file
+ * system fails, which is then its outcome.
  */
 public final class EventLogReader implements Closeable {
   private static final ObjectMapper JSON = new ObjectMapper();
@@ -120,7 +121,8 @@ public final class EventLogReader implements Closeable {
   private void step() {
     if (file == null) {
       open();
-      if (log.path("is_candidate").asBoolean() && !file.isEventLog()) leaveOut();
+      boolean mayBeLog = !log.path("is_candidate").asBoolean() || file.isEventLog();
+      if (!mayBeLog && !(file.failed && log.path("is_named").asBoolean())) leaveOut();
     } else if (file.next(events)) {
       line();
     } else {

@@ -114,11 +114,10 @@ final class LogLines implements Closeable {
     return null;
   }
 
-  /** Whether the first line is an event, as far as the file system lets us see; to be called before {@link #next}. */
+  /** Whether the first line is an event; to be called before {@link #next}. */
   boolean isEventLog() {
     while (filled < BEGINNING && cutOff == null && fill()) {}
-    return failed
-        || EVENT.matcher(new String(bytes, 0, Math.min(filled, BEGINNING), StandardCharsets.ISO_8859_1)).lookingAt();
+    return EVENT.matcher(new String(bytes, 0, Math.min(filled, BEGINNING), StandardCharsets.ISO_8859_1)).lookingAt();
   }
 
   /** Whether {@link #next} passed the line to the reader. */
