@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import random
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 
 import pytest
 from sqlalchemy import Connection, Engine, text
@@ -17,6 +18,7 @@ from joinsight.contract import decode
 from joinsight.demo.runner import collector
 from joinsight.findings import FindingsEngine
 from joinsight.serve import admission, ingest
+from joinsight.serve.admission import Busy
 from joinsight.serve.ingest import Ingest
 from joinsight.serve.ingest_request import Closed, Ingested, IngestRequest, RetryAlone
 from joinsight.serve.metrics import Metrics
@@ -139,21 +141,41 @@ def test_documents_over_the_bounds_are_written_one_by_one(engine: Engine, monkey
 
 
 def test_large_requests_take_turns(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One at a time is decoded and written, and small ones of its group before it; at the end it waits no longer."""
+    """One at a time is decoded and written, and small ones of its group before it; one more waits, until the end."""
     monkeypatch.setattr(decode, "LARGE_UNPACKED_BYTES", 10_000)
     large = request(*(execution(application_id="turn-large", execution_id=number) for number in range(20)))
     shared = make_ingest(engine)
-    first, *group = (pending(each) for each in (large, large, of("turn-small")))
+    first, third, *group = (pending(each) for each in (large, large, large, of("turn-small")))
     with held(engine, "turn-large"):
         join_first = in_threads(lambda: shared.ingest([first]))
         until(lambda: writers_that_wait(engine) == 1, "the first one is being written")
         join_group = in_threads(lambda: shared.ingest(group))
         assert group[1].result.result() == Ingested(1, [])
+        join_third = in_threads(lambda: shared.ingest([third]))
+        until(lambda: group[0].result.done() or third.result.done(), "one of the others is refused")
         shared.close()
         join_group()
-        assert isinstance(group[0].result.exception(), Closed)
+        join_third()
+        assert {type(each.result.exception()) for each in (group[0], third)} == {Busy, Closed}
     join_first()
     assert first.result.result() == Ingested(20, [])
+
+
+def test_a_large_request_that_waits_holds_no_other(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was decoded before it is gone when it takes its turn, as each takes much memory."""
+    monkeypatch.setattr(decode, "LARGE_UNPACKED_BYTES", 0)
+    take_turn = Ingest._take_turn
+    decoded: list[int] = []
+
+    def count(self: Ingest, turn: ExitStack, large: IngestRequest) -> None:
+        decoded.append(sum(isinstance(each, decode.Batch) and bool(each.documents) for each in gc.get_objects()))
+        take_turn(self, turn, large)
+
+    monkeypatch.setattr(Ingest, "_take_turn", count)
+    gc.collect()
+    make_ingest(engine).ingest(group := [pending(of("held", number)) for number in range(3)])
+    assert [each.result.result() for each in group] == [Ingested(1, [])] * 3
+    assert decoded == [decoded[0]] * 3
 
 
 def test_requests_after_the_end_are_refused(engine: Engine) -> None:

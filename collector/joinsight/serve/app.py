@@ -10,7 +10,7 @@ Responses to ``POST /v1/documents``:
 408   the body did not arrive in time
 413   the request is too large; send fewer documents at once
 415   not ``Content-Type: application/x-ndjson`` with ``Content-Encoding: gzip``; nothing was read
-429   too many concurrent requests or bytes; retry after ``Retry-After`` seconds
+429   too many concurrent requests, large ones or bytes; retry after ``Retry-After`` seconds
 500   an internal error, with a traceback in the log; retry
 503   the database is unavailable or too slow, the process that wrote the batch ended, or the collector is shutting
       down; retry after ``Retry-After`` seconds

@@ -21,6 +21,7 @@ from joinsight.base.errors import DocumentError, TooLarge
 from joinsight.contract.decode import Batch, Header, decode_request
 from joinsight.contract.document import Document
 from joinsight.findings import FindingsEngine
+from joinsight.serve.admission import Busy
 from joinsight.serve.ingest_request import Closed, Ingested, IngestRequest, RetryAlone
 from joinsight.serve.logs import fields
 from joinsight.serve.metrics import WriterCounts
@@ -32,6 +33,8 @@ GROUP_LOCK_SECONDS = 2
 """`LOCK_SECONDS` for requests that are written together, so that none waits long for a lock that another one needs."""
 MAX_GROUP_PARTS = 50_000
 """Maximum nodes, metrics, stages and lines of requests that are written together: some 100 usual documents."""
+MAX_LARGE = 2
+"""Maximum large requests at a time: one that is decoded and written, and one that waits for it."""
 _LOGGED_REFUSALS = 5
 
 log = logging.getLogger("joinsight")
@@ -71,6 +74,7 @@ class Ingest:
         self._writer = Writer(engine, findings, self._check_cancelled)
         self._metrics = metrics
         self._writing = Writing()
+        self._large = threading.Semaphore(MAX_LARGE)
         self._turn = threading.Lock()
         self._closed = False
 
@@ -98,11 +102,13 @@ class Ingest:
                     together, waiting = self._decode(waiting, partial(_defer, alone))
                     if together:
                         self._write(together)
+                    together = ()
                 while alone:
                     with ExitStack() as turn:
                         together, _ = self._decode([alone.pop()], partial(self._take_turn, turn))
                         if together:
                             self._write(together)
+                        together = ()  # before another one takes its turn
             except BaseException as error:
                 undone = [each for each in requests if not each.result.done()]
                 fail(undone, error, is_group=len(requests) > 1)
@@ -127,6 +133,9 @@ class Ingest:
                 batch = decode_request(request.body, partial(before_large, request))
             except _Deferred:
                 continue
+            except Busy as error:
+                request.result.set_exception(error.with_traceback(None))
+                continue
             except (DocumentError, TooLarge) as error:
                 self._count_received(request)
                 request.result.set_exception(error.with_traceback(None))
@@ -140,7 +149,13 @@ class Ingest:
         return together, ()
 
     def _take_turn(self, turn: ExitStack, _: IngestRequest) -> None:
-        """Wait until no other large request is decoded or written, as each takes much memory; `turn` ends that."""
+        """Wait until no other large request is decoded or written, as each takes much memory; `turn` ends that.
+
+        Raises `Busy` if too many wait, as each takes a slot.
+        """
+        if not self._large.acquire(blocking=False):
+            raise Busy("too many large requests")
+        turn.callback(self._large.release)
         while not self._turn.acquire(timeout=1):
             self._check_cancelled()
         turn.callback(self._turn.release)

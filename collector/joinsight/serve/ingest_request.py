@@ -48,9 +48,9 @@ class IngestRequest:
     alone: bool = False
     """Whether it is written alone, after it failed together with others."""
     result: Future[Ingested] = field(default_factory=_running)
-    """Or an exception: `TooLarge` or `DocumentError` for a body that cannot be decoded at all, `Closed`, `RetryAlone`,
-    `WorkerDied`, SQLAlchemy's errors when the database is unavailable. Nothing is committed then, unless the process
-    or the connection ended during the commit."""
+    """Or an exception: `TooLarge` or `DocumentError` for a body that cannot be decoded at all, `Busy`, `Closed`,
+    `RetryAlone`, `WorkerDied`, SQLAlchemy's errors when the database is unavailable. Nothing is committed then, unless
+    the process or the connection ended during the commit."""
 
     @property
     def key(self) -> Sender:
