@@ -29,8 +29,9 @@ MAX_REQUEST_LINES = 10_000
 """Maximum lines of a request, including empty and invalid ones: the response lists each invalid line."""
 MAX_DOCUMENT_BYTES = 16 << 20
 """Maximum size of a document, unpacked; until its limits are checked it takes up to 18 times as much memory."""
-LARGE_UNPACKED_BYTES = 16 << 20
-"""From this size on, unpacked, a request is large: one at the limits takes some hundred MiB with its rows."""
+LARGE_UNPACKED_BYTES = 8 << 20
+"""From this size on, unpacked, a request is large: one at the limits takes some hundred MiB with its rows. The
+listener's have up to 4 MiB, and one document more."""
 MAX_PLAN_NODES = 50_000
 """Maximum nodes of one plan."""
 MAX_TEXTS = 1_000_000
