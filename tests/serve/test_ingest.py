@@ -134,8 +134,9 @@ def test_documents_over_the_bounds_are_written_one_by_one(engine: Engine, monkey
     shared = make_ingest(engine)
     shared.ingest(group := [pending(of(f"parts-{number}")) for number in range(3)])
     assert len(set(stored(engine, "parts-").values())) == 1
-    monkeypatch.setattr(ingest, "MAX_GROUP_PARTS", 1)
-    shared.ingest(group := [*group, *(pending(of(f"parts-{number}", 1)) for number in range(3))][3:])
+    monkeypatch.setattr(ingest, "MAX_GROUP_PARTS", 10)
+    tagged = [execution(application_id=f"parts-{number}", execution_id=1, job_tags=["x"] * 10) for number in range(3)]
+    shared.ingest(group := [pending(request(each)) for each in tagged])
     assert [each.result.result() for each in group] == [Ingested(1, [])] * 3
     assert len(set(stored(engine, "parts-").values())) == 3
 

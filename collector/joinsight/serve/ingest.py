@@ -32,7 +32,7 @@ LOCK_SECONDS = 10
 GROUP_LOCK_SECONDS = 2
 """`LOCK_SECONDS` for requests that are written together, so that none waits long for a lock that another one needs."""
 MAX_GROUP_PARTS = 50_000
-"""Maximum nodes, metrics, stages and lines of requests that are written together: some 100 usual documents."""
+"""Maximum nodes, metrics, tags and other parts of requests that are written together: some 100 usual documents."""
 MAX_LARGE = 2
 """Maximum large requests at a time: one that is decoded and written, and one that waits for it."""
 _LOGGED_REFUSALS = 5
@@ -140,7 +140,7 @@ class Ingest:
                 self._count_received(request)
                 request.result.set_exception(error.with_traceback(None))
                 continue
-            parts += sum(batch.size[unit] for unit in ("nodes", "metrics", "stages"))
+            parts += sum(number for unit, number in batch.size.items() if unit not in ("characters", "named stages"))
             parts += len(batch.documents) + len(batch.refused)
             if together and parts > MAX_GROUP_PARTS:
                 return together, requests[position:]
