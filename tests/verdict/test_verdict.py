@@ -212,6 +212,7 @@ _TASK = (
         ),
         ('{"errorClass":' + "[" * 10_000, "errorClass", "Look at the error"),
         (f"No: {'set a setting ' * 20}", " a setti…", "Look at the error"),
+        ("java.io.InterruptedIOException: timeout", "InterruptedIOException: timeout", "did not answer in time"),
         ("", "for an unknown reason", "Look at the error"),
     ],
 )
@@ -650,6 +651,11 @@ def test_one_task_with_most_rows_among_tiny_ones_is_skew() -> None:
     even = [{**row, "run_time_ms_max": 60} for row in rows]
     (tiny,) = (each for each in imbalance(View(replace(its, stages=even))) if each.stage_id == 85)
     assert tiny.code == "tiny_tasks"
+    (ran,) = (each for each in View(its).ran if each.stage_id == 85)
+    both_busy = {"succeeded_tasks": 2000, "run_time_ms": 2 * ran.wall_ms - 20, "run_time_ms_max": ran.wall_ms // 2}
+    beside = [{**row, **both_busy} if row["stage_id"] == 85 else row for row in rows]
+    (tiny,) = (each for each in imbalance(View(replace(its, stages=beside, slots=2))) if each.stage_id == 85)
+    assert tiny.code == "tiny_tasks", "others run beside the longest"
 
 
 def test_rows_that_were_multiplied_take_longer_also_after_a_shuffle() -> None:
@@ -657,6 +663,20 @@ def test_rows_that_were_multiplied_take_longer_also_after_a_shuffle() -> None:
     (cause,) = exploding(view)
     (ran,) = (each for each in view.ran if each.stage_id == cause.stage_id)
     assert cause.wall_ms > ran.wall_ms
+
+
+def test_rows_that_were_multiplied_count_up_to_where_more_rows_join_them() -> None:
+    """A small side was exploded: the join with a large one is not its work."""
+    its = document("merge-hint")
+    (small,) = (i for i in its.plans[-1].nodes if its.nodes[i].name == "Filter" and "cust#18L" in its.nodes[i].simple)
+    generate = structs.replace(its.nodes[small], name="Generate", simple="Generate explode(days#1), false, [cust#18L]")
+    below = [n for n in its.nodes if n.name.startswith(("Scan", "ColumnarToRow"))][-2:]
+    rows = {metric.id for node in below for metric in node.metrics if metric.name == "number of output rows"}
+    few = [structs.replace(each, sum=500) if each.id in rows else each for each in its.accumulators]
+    its = structs.replace(its, nodes=[generate if i == small else n for i, n in enumerate(its.nodes)], accumulators=few)
+    view = View(replace(stored_plan(execution_rows(its)), task_times=[]))
+    (cause,) = exploding(view)
+    assert cause.wall_ms < 0.2 * view.wall_ms
 
 
 def test_an_explode_counts_half_where_one_task_made_most_of_its_rows() -> None:
@@ -693,8 +713,11 @@ def test_a_small_plan_is_not_to_become_smaller() -> None:
     assert cause.next.startswith("It is the first query of its application, ")
     busy = replace(its, stages=[{**row, "cpu_time_ns": row["cpu_time_ns"] // 8} for row in its.stages])
     (waiting,) = driver(View(busy))
-    assert waiting.next.startswith("Look at what else ran on its hosts: ")
+    assert waiting.next.startswith("Its tasks had the CPU for 13 % of their run time: ")
     assert waiting.least_share > cause.least_share
+    for unknown in ({"run_time_ms": 40, "cpu_time_ns": 6_000_000}, {"cpu_time_ns": 0}):
+        (same,) = driver(View(replace(its, stages=[{**row, **unknown} for row in its.stages])))
+        assert same.least_share == cause.least_share
     assert cause.least_share > max(each.least_share for each in driver(View(stored("long-list"))))  # that has a reason
 
 

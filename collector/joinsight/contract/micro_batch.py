@@ -59,4 +59,5 @@ def is_cancelled(description: str, error: str, operation_id: str | None) -> bool
 
 def is_stop(error: str) -> bool:
     """Whether an error of any execution or stage says that it was stopped, rather than that it failed."""
-    return _CANCELLED.search(error[:_READ]) is not None or _INTERRUPTED.match(error) is not None
+    interrupted = _INTERRUPTED.match(error)  # also HTTP clients call a timeout an InterruptedIOException
+    return _CANCELLED.search(error[:_READ]) is not None or bool(interrupted and "IOException" not in interrupted[0])

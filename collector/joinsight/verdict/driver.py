@@ -18,7 +18,11 @@ _UNEXPLAINED = 1 / 3
 _MAY_BE_ANYTHING = 0.75
 """What that counts: a driver is slow in first queries and on busy hosts, where an operator's work says more."""
 _BUSY_HOST = 0.2
-"""Share of their run time in which tasks had the CPU, below which a driver is slow for no other reason."""
+"""Share of their run time in which tasks had the CPU, below which a driver may be slow for no other reason."""
+_UNEXPLAINED_ON_BUSY_HOST = 0.6
+"""Share of the wall time from which on it is worth naming there."""
+_LEAST_RUN_MS = 1_000
+"""Run time of all tasks, from which on that share says something."""
 
 
 def waiting(view: View) -> Iterator[Cause]:
@@ -123,9 +127,13 @@ def driver(view: View) -> Iterator[Cause]:
         is_explained = False
         what = f"the driver took {duration_text(whole)}, most of it between stages"
         advice = "Look at what the driver does then: planning again under AQE, many small jobs, or its memory and CPU."
-    waits = not is_explained and _share_of_cpus(view) < _BUSY_HOST
+    share = _share_of_cpus(view)
+    waits = not is_explained and share < _BUSY_HOST
     if waits:
-        advice = "Look at what else ran on its hosts: its tasks, too, waited most of their time for a CPU."
+        advice = (
+            f"Its tasks had the CPU for {100 * share:.0f} % of their run time: if its hosts were busy, the driver"
+            " waited, too; look at what else ran there."
+        )
     if whole < _STARTING_MS and not is_explained:
         advice = "Nothing needs to be done: starting a query takes about this."
     yield Cause(
@@ -135,16 +143,23 @@ def driver(view: View) -> Iterator[Cause]:
         what,
         advice,
         {**evidence, "listing_ms": listing},
-        least_share=LEAST_SHARE if is_explained else 1.0 if waits else _UNEXPLAINED,
+        least_share=LEAST_SHARE if is_explained else _UNEXPLAINED_ON_BUSY_HOST if waits else _UNEXPLAINED,
         certainty=1.0 if is_explained else _MAY_BE_ANYTHING,
     )
 
 
 def _share_of_cpus(view: View) -> float:
-    """CPU time to run time of all tasks; 1 if that is not known, as of Python."""
-    run, cpu = (sum(row[name] or 0 for row in view.stored.stages) for name in ("run_time_ms", "cpu_time_ns"))
-    is_known = run and not any(operators.is_python(node.name) for node in view.plan.graph.nodes)
-    return float(cpu / 1e6 / run) if is_known else 1.0
+    """CPU time to run time of all tasks, without waits that have a reason; 1 if that is not known.
+
+    Python and native engines work in other threads or processes; short tasks say nothing.
+    """
+    run, fetch, gc, cpu = (
+        sum(row[name] or 0 for row in view.stored.stages)
+        for name in ("run_time_ms", "shuffle_fetch_wait_ms", "gc_time_ms", "cpu_time_ns")
+    )
+    works = run - fetch - gc
+    elsewhere = any(operators.is_python(n.name) or operators.of(n.name).engine for n in view.plan.graph.nodes)
+    return float(cpu / 1e6 / works) if cpu and works >= _LEAST_RUN_MS and not elsewhere else 1.0
 
 
 def _listed_values(view: View) -> int:
@@ -237,17 +252,22 @@ def may_be_contended(view: View) -> bool:
 
 def contention(view: View) -> Iterator[Cause]:
     """The same work took the same CPU time, but longer: something else used the machine."""
-    runs = [each for each in view.stored.earlier if each["run_time_ms"] and each["cpu_time_ms"]]
-    if not runs or not may_be_contended(view):
+    if not may_be_contended(view):
         return
     run = sum(ran.run_ms for ran in view.ran)
     cpu = round(sum(ran.cpu_ms for ran in view.ran))
+    runs = [
+        each
+        for each in view.stored.earlier
+        if each["run_time_ms"] and each["cpu_time_ms"] and 0.6 < cpu / each["cpu_time_ms"] < 1.6
+    ]
+    if not runs:
+        return
     usual = median_high(each["cpu_time_ms"] / each["run_time_ms"] for each in runs)
     usual_wall = median_high(each["duration_ms"] for each in runs)
-    cpu_times = [each["cpu_time_ms"] for each in runs]
     now = cpu / run
     longer = view.wall_ms - usual_wall
-    if now < _BUSY * usual and longer > 0.2 * usual_wall and 0.6 * min(cpu_times) < cpu < 1.6 * max(cpu_times):
+    if now < _BUSY * usual and longer > 0.2 * usual_wall:
         yield Cause(
             "contention",
             min(longer, round(view.wall_ms * (1 - now / usual))),

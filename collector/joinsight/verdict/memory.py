@@ -45,6 +45,7 @@ def memory(view: View) -> Iterator[Cause]:
     ]
     if spilling:
         _, worst = max(spilling, key=lambda each: each[0])
+        is_of_few = worst.tasks < (view.slots or 1)
         size, on_disk = (sum(ran.number(f"{name}_spilled_bytes") for _, ran in spilling) for name in ("memory", "disk"))
         yield Cause(
             "spill",
@@ -55,8 +56,8 @@ def memory(view: View) -> Iterator[Cause]:
             " executors more memory (spark.executor.memory, spark.memory.fraction) for each core.",
             {"memory_spilled_bytes": size, "disk_spilled_bytes": on_disk},
             worst.stage_id,
-            certainty=BESIDE_SKEW if worst.tasks < (view.slots or 1) else 1.0,
-            beside=(worst.stage_id,),
+            certainty=BESIDE_SKEW if is_of_few else 1.0,
+            beside=() if is_of_few else (worst.stage_id,),
         )
 
 

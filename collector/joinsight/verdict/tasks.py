@@ -64,9 +64,11 @@ def imbalance(view: View) -> Iterator[Cause]:
             yield slow
             continue
         mean = ran.run_ms / max(1, ran.tasks)
-        if ran.tasks >= _MANY_TASKS * usable and mean <= _TINY_MS and not _is_of_one(view, ran, ratio):
-            useful = max(0, ran.run_ms - _PER_TASK_MS * ran.tasks) / usable
-            yield _tiny_tasks(view, ran, max(spared, round(ran.wall_ms - useful)), mean)
+        useful = max(0, ran.run_ms - _PER_TASK_MS * ran.tasks) / usable
+        tiny = max(spared, round(ran.wall_ms - useful))
+        is_tiny = ran.tasks >= _MANY_TASKS * usable and mean <= _TINY_MS
+        if is_tiny and not _is_of_one(view, ran, usable, spared, ratio, tiny):
+            yield _tiny_tasks(view, ran, tiny, mean)
         elif ratio is not None and ratio >= SKEWED and (wall := _uneven_ms(view, ran, usable, spared, ratio)) > 0:
             yield _skew(view, ran, usable, wall, ratio)
         elif ratio is not None and spared > 0 and _is_uneven(view, ran, usable, ratio):
@@ -154,10 +156,11 @@ def _is_uneven(view: View, ran: Ran, usable: int, ratio: float) -> bool:
     return more_rows >= _MANY_TIMES or (more_rows > 0 and costs_more)
 
 
-def _is_of_one(view: View, ran: Ran, ratio: float | None) -> bool:
-    """Whether one task of a stage took half of its time, because it has more rows: the others may be tiny."""
-    is_long = ratio is not None and ratio >= SKEWED and 2 * ran.number("run_time_ms_max") >= ran.wall_ms
-    return is_long and bool(_reason(view, ran, ratio or 0.0).evidence.keys() & _ROWS_TELL)
+def _is_of_one(view: View, ran: Ran, usable: int, spared: int, ratio: float | None, tiny: int) -> bool:
+    """Whether one task costs a stage half of what its `tiny` tasks cost, because it has more rows than they have."""
+    if ratio is None or ratio < SKEWED or 2 * _uneven_ms(view, ran, usable, spared, ratio) < tiny:
+        return False
+    return bool(_reason(view, ran, ratio).evidence.keys() & _ROWS_TELL)
 
 
 def _tiny_tasks(view: View, ran: Ran, wall_ms: int, mean: float) -> Cause:
@@ -466,4 +469,6 @@ def _skew_advice(view: View, nodes: tuple[int, ...]) -> str:
             return f"{find} Give the window a finer PARTITION BY, or leave the rows of that value out of it."
         if operators.is_python(name):
             return f"{find} Give the Python function smaller groups, or leave the rows of that value out of it."
-    return f"{find} Aggregate its rows in two steps: by the key and a random number, then by the key."
+    if any(operators.of(view.plan.nodes[i].name).kind == "aggregate" for i in nodes):
+        return f"{find} Aggregate its rows in two steps: by the key and a random number, then by the key."
+    return f"{find} Repartition by more columns, or by their number alone, where nothing needs its rows together."

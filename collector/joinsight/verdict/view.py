@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -335,13 +336,16 @@ _HEAVY_WORDS = (
 )
 
 
+_PARTIAL = re.compile(r"\bpartial_\w+\(")
+
+
 def needs_keys(node: Node) -> bool:
     """Whether it works on all rows of a key in one task: a join that shuffles, a window, an aggregation's last part."""
     operator = operators.of(node.name)
     is_join = operator.kind == "join" and not (operator.is_broadcast_join or operator.compares_pairs)
     return (
         is_join
-        or (operator.kind == "aggregate" and "partial_" not in node.simple)
+        or (operator.kind == "aggregate" and not _PARTIAL.search(node.simple))
         or "Window" in node.name
         or operators.is_python(node.name)
     )

@@ -20,7 +20,7 @@ from joinsight.verdict.view import View
 _LEAST_RATIO = 4.0
 """Rows out of a join to rows of its larger side."""
 _LEAST_COPIES = 2.0
-"""The same of an Expand, which makes as many copies of each row as the query asks for."""
+"""The same of an Expand of groupings or distinct counts, which makes a copy of each row for each of them."""
 _LEAST_EXPLODED = 0.15
 """Share of the wall time: what follows a join that multiplies its rows has more to do in later stages, too."""
 _MOST_ROWS = 0.5
@@ -230,7 +230,7 @@ def exploding(view: View) -> Iterator[Cause]:
         if not node.name.startswith(("Generate", "Expand")):
             continue
         out, read = view.rows(node.id), view.rows(next(iter(view.plan.inputs(node)), node.id))
-        least = _LEAST_COPIES if node.name.startswith("Expand") else _LEAST_RATIO
+        least = _LEAST_COPIES if _is_of_groupings(node) else _LEAST_RATIO
         if not out or not read or out < least * read or out < 10_000:
             continue
         yield Cause(
@@ -249,24 +249,43 @@ def exploding(view: View) -> Iterator[Cause]:
 def _wall_above(view: View, node_id: int, rows: int) -> int:
     """How long the execution waited for an operator and for what its rows go through.
 
-    In the same stage, and in those that read a shuffle which most of its rows reach.
+    In the same stage, and in those that read a shuffle which most of its rows reach, up to where more rows join them.
     """
-    its, todo = {node_id}, [node_id]
+    its, others, todo = {node_id}, set(), [node_id]
     while todo:
-        above = set(view.above(todo.pop())) - its
-        its |= above
-        todo += [i for i in above if view.plan.nodes[i].name.startswith("Exchange") and _is_most(view, i, rows)]
-    return sum(
-        ms
-        for ran in view.ran
-        for subject, ms in ran.parts.items()
-        if (subject.kind == "operator" and subject.node_id in its)
-        or (subject.kind == "shared" and its & set(view.breakdown.holds(subject)))
-    )
+        i = todo.pop()
+        operator = operators.of(view.plan.nodes[i].name)
+        if operator.is_exchange and not (operator.kind == "shuffle" and _is_most(view, i, rows)):
+            continue
+        for above in view.plan.consumers(view.plan.nodes[i]):
+            if _has_more_of_others(view, above, i):
+                others.add(above)
+            elif above not in its:
+                its.add(above)
+                todo.append(above)
+
+    def counts(subject: CostSubject) -> bool:
+        if subject.kind == "operator":
+            return subject.node_id in its
+        held = set(view.breakdown.holds(subject)) if subject.kind == "shared" else set()
+        return bool(its & held) and not others & held
+
+    return sum(ms for ran in view.ran for subject, ms in ran.parts.items() if counts(subject))
 
 
 def _is_most(view: View, exchange: int, rows: int) -> bool:
     return (view.rows(exchange) or 0) >= _MOST_ROWS * rows
+
+
+def _has_more_of_others(view: View, node_id: int, source: int) -> bool:
+    """Whether another input of an operator has more rows than `source`."""
+    own = view.rows(source) or 0
+    return any((view.rows(i) or 0) > own for i in view.plan.inputs(view.plan.nodes[node_id]) if i != source)
+
+
+def _is_of_groupings(node: Node) -> bool:
+    """Whether it copies rows for distinct counts or grouping sets; Spark also unpivots and makes sliding windows so."""
+    return node.name.startswith("Expand") and ("gid#" in node.simple or "spark_grouping_id#" in node.simple)
 
 
 def _compute_advice(view: View, node: Node) -> str:
@@ -286,12 +305,12 @@ def _compute_advice(view: View, node: Node) -> str:
         return "Look at its expressions: regular expressions, JSON, many CASEs or casts; compute them on fewer rows."
     if "Window" in node.name:
         return "Window over fewer rows, or replace it by an aggregation and a join."
-    if node.name.startswith("Expand"):
+    if _is_of_groupings(node):
         return (
             "Each count(DISTINCT), and each grouping of CUBE, ROLLUP and GROUPING SETS, makes a copy of each row: use"
             " approx_count_distinct, fewer groupings, or count distinct values in two steps."
         )
-    if node.name.startswith("Generate"):
+    if node.name.startswith(("Generate", "Expand")):
         return "Explode fewer rows: filter before it, or use higher-order functions (transform, filter, aggregate)."
     return "Look at what it does for each row."
 
