@@ -23,6 +23,7 @@ HOTTEST: Mapping[str, tuple[str, dict[str, str], int]] = {
     "build side": ("right", {"k": "7"}, 804),
     "output only": ("left", {"k": "1"}, 30),
     "window": ("input", {"k": "7"}, 804),
+    "latest of each": ("input", {"k": "7"}, 804),
     "array": ("input", {"pair": "[7, None]"}, 804),
 }
 OTHERS: Mapping[str, tuple[str, dict[str, str], int]] = {

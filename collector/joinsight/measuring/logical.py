@@ -185,7 +185,10 @@ def find_input(root: Any, keys: Iterable[str], consumer: str) -> Found | None:
     if not matches or not wanted:
         return None
     _, node, its = max(matches, key=lambda match: match[0])
-    return Found([Side("input", node.child(), [_bare(key) for key in its])])
+    child = node.child()
+    while class_name(child) == "WindowGroupLimit":  # like a partial aggregation, the first half of the window's work
+        child = child.child()
+    return Found([Side("input", child, [_bare(key) for key in its])])
 
 
 def _texts(sequence: Any) -> list[str]:

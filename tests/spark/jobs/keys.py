@@ -77,6 +77,9 @@ few = {
         " SELECT * FROM odd a FULL JOIN (SELECT * FROM odd WHERE v < 20) b ON a.x = b.x AND a.y <=> b.y"
     ),
     "window": lambda: spark.sql("SELECT sum(v) OVER (PARTITION BY k) AS s FROM facts"),
+    "latest of each": lambda: spark.sql(
+        "SELECT * FROM (SELECT *, row_number() OVER (PARTITION BY k ORDER BY v) AS n FROM facts) WHERE n = 1"
+    ),
     "sampled": lambda: (
         spark.range(600_000)
         .selectExpr("IF(id % 100 = 1, NULL, IF(id % 10 < 4, MD5(CAST(id % 1 AS STRING)), CAST(id AS STRING))) AS k")
