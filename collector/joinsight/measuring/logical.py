@@ -186,7 +186,7 @@ def find_input(root: Any, keys: Iterable[str], consumer: str) -> Found | None:
         return None
     _, node, its = max(matches, key=lambda match: match[0])
     child = node.child()
-    while class_name(child) == "WindowGroupLimit":  # like a partial aggregation, the first half of the window's work
+    while class_name(child) == operators.WINDOW_GROUP_LIMIT:  # the first half of its work, as of an aggregation
         child = child.child()
     return Found([Side("input", child, [_bare(key) for key in its])])
 
