@@ -638,7 +638,7 @@ def test_what_to_do_about_a_sort_is_up_to_who_asked_for_it(name: str, consumers:
 
 
 def test_one_task_with_most_rows_among_tiny_ones_is_skew() -> None:
-    """AQE is off: 199 partitions have few rows, and the hot one takes as long as before."""
+    """Without AQE: 199 partitions have few rows, and the largest one takes as long as before."""
     its = stored("window")
     rows = [
         {**row, "succeeded_tasks": 200, "run_time_ms": row["run_time_ms_max"] + 199 * 20}

@@ -9,7 +9,7 @@ from statistics import median_high
 from joinsight.base.units import bytes_text, duration_text
 from joinsight.plan import operators
 from joinsight.verdict.cause import LEAST_SHARE, MB, Cause
-from joinsight.verdict.view import View
+from joinsight.verdict.view import LEAST_RUN_MS, View
 
 _STARTING_MS = 1_000
 """What the driver takes for a short query."""
@@ -21,8 +21,6 @@ _BUSY_HOST = 0.2
 """Share of their run time in which tasks had the CPU, below which a driver may be slow for no other reason."""
 _UNEXPLAINED_ON_BUSY_HOST = 0.6
 """Share of the wall time from which on it is worth naming there."""
-_LEAST_RUN_MS = 1_000
-"""Run time of all tasks, from which on that share says something."""
 
 
 def waiting(view: View) -> Iterator[Cause]:
@@ -159,7 +157,7 @@ def _share_of_cpus(view: View) -> float:
     )
     works = run - fetch - gc
     elsewhere = any(operators.is_python(n.name) or operators.of(n.name).engine for n in view.plan.graph.nodes)
-    return float(cpu / 1e6 / works) if cpu and works >= _LEAST_RUN_MS and not elsewhere else 1.0
+    return float(cpu / 1e6 / works) if cpu and works >= LEAST_RUN_MS and not elsewhere else 1.0
 
 
 def _listed_values(view: View) -> int:

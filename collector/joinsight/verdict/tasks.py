@@ -67,10 +67,12 @@ def imbalance(view: View) -> Iterator[Cause]:
         useful = max(0, ran.run_ms - _PER_TASK_MS * ran.tasks) / usable
         tiny = max(spared, round(ran.wall_ms - useful))
         is_tiny = ran.tasks >= _MANY_TASKS * usable and mean <= _TINY_MS
-        if is_tiny and not _is_of_one(view, ran, usable, spared, ratio, tiny):
+        is_skewed = ratio is not None and ratio >= SKEWED
+        uneven = _uneven_ms(view, ran, usable, spared, ratio or 0.0) if is_skewed else 0
+        if is_tiny and not (is_skewed and 2 * uneven >= tiny and _has_more_rows(view, ran, ratio or 0.0)):
             yield _tiny_tasks(view, ran, tiny, mean)
-        elif ratio is not None and ratio >= SKEWED and (wall := _uneven_ms(view, ran, usable, spared, ratio)) > 0:
-            yield _skew(view, ran, usable, wall, ratio)
+        elif ratio is not None and uneven > 0:
+            yield _skew(view, ran, usable, uneven, ratio)
         elif ratio is not None and spared > 0 and _is_uneven(view, ran, usable, ratio):
             saved = spared if ran.tasks <= 2 * usable else _uneven_ms(view, ran, usable, spared, ratio)
             yield _skew(view, ran, usable, max(0, saved), ratio)
@@ -156,10 +158,8 @@ def _is_uneven(view: View, ran: Ran, usable: int, ratio: float) -> bool:
     return more_rows >= _MANY_TIMES or (more_rows > 0 and costs_more)
 
 
-def _is_of_one(view: View, ran: Ran, usable: int, spared: int, ratio: float | None, tiny: int) -> bool:
-    """Whether one task costs a stage half of what its `tiny` tasks cost, because it has more rows than they have."""
-    if ratio is None or ratio < SKEWED or 2 * _uneven_ms(view, ran, usable, spared, ratio) < tiny:
-        return False
+def _has_more_rows(view: View, ran: Ran, ratio: float) -> bool:
+    """Whether the longest task of a stage has more rows than the others."""
     return bool(_reason(view, ran, ratio).evidence.keys() & _ROWS_TELL)
 
 

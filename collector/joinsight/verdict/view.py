@@ -159,7 +159,7 @@ class View:
         """CPU time to run time of tasks while they ran in all slots, the largest of all stages; None: unknown."""
         slots = self.slots or 0
         full = (row for row in self.stored.stages if slots and (row["width"] or 0) >= slots)
-        long = (row for row in full if (row["run_time_ms"] or 0) >= _LEAST_RUN_MS)
+        long = (row for row in full if (row["run_time_ms"] or 0) >= LEAST_RUN_MS)
         return max(((row["cpu_time_ns"] or 0) / 1e6 / row["run_time_ms"] for row in long), default=0.0) or None
 
     @cached_property
@@ -314,7 +314,7 @@ class View:
         )
 
 
-_LEAST_RUN_MS = 1_000
+LEAST_RUN_MS = 1_000
 """Run time of the tasks of a stage, from which on their CPU time says whether they had a processor each."""
 _MOST_BESIDE = 100
 """Stages that are considered while another waits, the longest ones: a document may hold anything."""

@@ -38,11 +38,12 @@ _CONDITION_ADVICE = (
     "It checks its condition for each pair of rows with the same key: join on more columns, such as a range of what the"
     " condition compares, or filter before it."
 )
+_PARSE_ADVICE = "Parse each document once, with a schema of only the fields that are needed; or store them as columns."
 _WORK_ADVICE = {
     "regex": "Simplify its regular expressions: nested repetitions, such as (a+)+, take exponentially long; LIKE or"
     " contains before them spare most rows.",
-    "json": "Parse each document once, with a schema of only the fields that are needed; or store them as columns.",
-    "xml": "Parse each document once, with a schema of only the fields that are needed; or store them as columns.",
+    "json": _PARSE_ADVICE,
+    "xml": _PARSE_ADVICE,
     "decimal": "Use decimals of at most 18 digits, or double where it is exact enough.",
     "date": "Parse and format times once, and store them as DATE or TIMESTAMP.",
     "hash": "Hash or encrypt fewer rows and columns; where no cryptography is needed, xxhash64 takes far less than md5"
