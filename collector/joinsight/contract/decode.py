@@ -233,7 +233,7 @@ def _check(e: Execution) -> Mapping[str, int]:
     _add(size, "metrics", len(e.accumulators) + len(e.announced))
     _add(size, "keys of samples", sum(len(stage.samples) for stage in e.stages))
     named = sum(len(plan.nodes) for plan in e.plans)
-    _add(size, "nodes", max(0, len(e.nodes) - named))  # the minimum of no plan
+    _add(size, "nodes", max(0, len(e.nodes) - named))  # of no plan, if no other is in several plans
     characters = list(map(_characters, e.nodes))
     for p, plan in enumerate(e.plans):
         if len(plan.nodes) > MAX_PLAN_NODES:

@@ -14,7 +14,7 @@ from joinsight.plan import operators
 from joinsight.plan.graph import Node
 from joinsight.present.time_spent import TimeSpent, by_cause
 from joinsight.tables import Row
-from joinsight.timing.critical_path import SHOWN
+from joinsight.timing.critical_path import shown
 
 MAX_STAGES = 200
 """Stage attempts that are shown: the longest."""
@@ -235,7 +235,7 @@ def _pieces(segments: Iterable[Row], axis: Axis) -> list[Piece]:
         x, to = (round(min(100.0, 100 * row[name] / axis.length_ms), 2) for name in ("start_ms", "end_ms"))
         if to - x >= _MIN_PIECE:
             stage = "" if row["stage_id"] is None else f", stage {row['stage_id']}"
-            title = f"{SHOWN.get(row['cause'], row['cause'])}{stage}: {duration_text(row['end_ms'] - row['start_ms'])}"
+            title = f"{shown(row['cause'])}{stage}: {duration_text(row['end_ms'] - row['start_ms'])}"
             pieces.append(Piece(row["cause"], x, round(to - x, 2), title))
     return pieces
 

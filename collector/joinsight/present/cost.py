@@ -12,7 +12,7 @@ from joinsight.plan.outline import shortened
 from joinsight.present.task_time import works
 from joinsight.present.tree import clean, operator_name
 from joinsight.timing.cost import Item
-from joinsight.timing.critical_path import SHOWN
+from joinsight.timing.critical_path import shown
 
 _LONGEST = 90
 """Characters of an operator with its arguments."""
@@ -59,7 +59,7 @@ class Labels:
     def item(self, item: Item) -> str:
         """``SortMergeJoin [k], [k], Inner``, ``stage 7: SortMergeJoin, 2 Sort``, ``waiting for free cores``."""
         if item.kind == "rest":
-            name = SHOWN.get(item.name, item.name)
+            name = shown(item.name)
             return name if item.name == "waiting" else f"{name}: {UNATTRIBUTED.get(item.name, 'no stage is known')}"
         if item.kind == "activity":
             return ACTIVITIES[item.name]

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from joinsight.tables import Row
-from joinsight.timing.critical_path import SHOWN
+from joinsight.timing.critical_path import shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ def by_cause(segments: Iterable[Row]) -> list[TimeSpent]:
             places[row["cause"]][place] += ms
     whole = sum(total.values())
     return [
-        TimeSpent(cause, SHOWN.get(cause, cause), ms, ms / whole, _largest(places[cause]))
+        TimeSpent(cause, shown(cause), ms, ms / whole, _largest(places[cause]))
         for cause, ms in sorted(total.items(), key=lambda item: -item[1])
     ]
 

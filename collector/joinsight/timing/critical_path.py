@@ -37,16 +37,20 @@ CAUSES: Mapping[str, str] = {
     "retry": "a repeated attempt of a stage, whose data was lost",
 }
 """What a segment's time went into."""
-SHOWN: Mapping[str, str] = {
+_SHOWN = {
     "prepare": "planning",
     "replan": "AQE re-planning",
     "finish": "returning results",
     "waiting": "waiting for free cores",
     "tail": "waiting for the slowest task",
 }
-"""What readers see in place of a cause."""
 STAGE_CAUSES = ("running", "tail", "retry")
 """Those with which tasks run."""
+
+
+def shown(cause: str) -> str:
+    """What readers see in place of a cause."""
+    return _SHOWN.get(cause, cause)
 
 
 def table() -> Iterator[str]:
@@ -54,7 +58,7 @@ def table() -> Iterator[str]:
     yield "| `cause` | shown as | what the time went into |"
     yield "|---|---|---|"
     for cause, meaning in CAUSES.items():
-        yield f"| `{cause}` | {SHOWN.get(cause, cause)} | {meaning} |"
+        yield f"| `{cause}` | {shown(cause)} | {meaning} |"
 
 
 _MAX_POSSIBLE = 100
