@@ -183,7 +183,6 @@ def check(line: bytes) -> Document | None:
 @settings(RELAXED, max_examples=100)
 @given(from_schema(SCHEMA))
 def test_what_the_schema_allows_is_decoded_or_refused(document: dict[str, Any]) -> None:
-    """Everything that the JSON Schema allows is decoded, or refused with a reason."""
     check(json.dumps(document).encode())
 
 

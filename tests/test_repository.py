@@ -91,7 +91,6 @@ CHANGELOG = "# Changelog\n\n## 0.2.0 (2026-12-01)\n\n- New.\n\n### More\n\n## 0.
 
 
 def test_the_notes_of_a_release_are_its_section() -> None:
-    """The notes are the section without its heading."""
     assert notes("v0.2.0", CHANGELOG, "0.2.0") == "- New.\n\n### More\n"
     assert notes("v0.1.0", CHANGELOG, "0.1.0") == "- First.\n"
 
@@ -115,7 +114,6 @@ def test_a_release_that_does_not_fit_is_stopped(tag: str, changelog: str, versio
 
 
 def test_this_version_could_be_released() -> None:
-    """The changelog has a section for this version."""
     assert run(sys.executable, "tools/release_notes.py", f"v{joinsight.__version__}")
 
 

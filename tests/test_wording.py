@@ -72,7 +72,6 @@ def test_good_files_pass(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     ],
 )
 def test_each_of_these_is_found(text: str) -> None:
-    """Examples of the patterns."""
     assert list(problems(text))
 
 

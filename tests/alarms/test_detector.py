@@ -83,7 +83,6 @@ def test_weekdays_are_compared_with_themselves() -> None:
 
 
 def test_a_large_value_after_a_large_one_is_less_unusual() -> None:
-    """After a large value, a large one is less unusual, if it is always so."""
     values = [0.1 * math.sin(i / 3) for i in range(60)]
     after_large, after_usual = (score([*values, each], [0] * 61, 0.25, 0) for each in (0.25, 0.0))
     assert after_large is not None and after_usual is not None and after_large < after_usual - 1

@@ -18,7 +18,6 @@ def grown(a_day: float, scatter: float = 0.0, seed: int = 1) -> list[float]:
 
 
 def test_growth_without_scatter_has_an_exact_day() -> None:
-    """Without scatter, the day is exact, and so is its interval."""
     found = forecast(DAYS, grown(0.02), 100 * 1.02**59)
     assert found is not None and found.growth_a_day == pytest.approx(0.02)
     assert (found.days, found.earliest_days, found.latest_days) == pytest.approx((20, 20, 20))

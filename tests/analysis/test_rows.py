@@ -83,7 +83,6 @@ def test_a_metric_of_a_shuffle_is_its_sum_and_null_where_not_measured() -> None:
 
 
 def test_partitions_are_the_measured_ones_else_the_planned() -> None:
-    """The number of partitions is the measured one, else the planned one."""
     assert shuffle("number of partitions=5")["partitions"] == 5
     assert shuffle("number of partitions=?")["partitions"] == 8
 
@@ -111,7 +110,6 @@ def test_a_metric_that_no_task_touched_is_null() -> None:
 def test_skew_is_the_largest_readers_rows_over_the_medians(
     read: str, median: int | None, largest: int | None, ratio: float | None
 ) -> None:
-    """The skew of a shuffle is the largest reader's rows over the median reader's."""
     row = shuffle(f"records read={read}")
     assert some(row, "rows_read_median", "rows_read_max", "skew_ratio") == (median, largest, ratio)
     assert (row.get("rows_read_max_task_id") is None) == (largest is None)
@@ -169,12 +167,10 @@ def test_a_shuffle_that_both_branches_of_a_union_read_has_the_median_of_all_task
 
 
 def test_the_task_that_read_most_is_named() -> None:
-    """The task that read most is named."""
     assert shuffle("records read=1+9+2")["rows_read_max_task_id"] == 71
 
 
 def test_a_shuffle_has_the_stages_whose_tasks_measured_it() -> None:
-    """The stages that wrote a shuffle, and those that read it, are those whose tasks measured it."""
     names = ("shuffle bytes written", "shuffle records written", "shuffle write time", "records read", "data size")
     metrics = [Metric(name, number, "sum") for number, name in enumerate(names)]
     stages = (3, 3, 2, 5, 9)
@@ -203,7 +199,6 @@ AQEShuffleRead | {how} | {metrics}
     ],
 )
 def test_a_shuffle_says_how_aqe_reads_it(how: str, kinds: list[str]) -> None:
-    """How AQE reads a shuffle is in its row, with the partitions it made of it."""
     metrics = (
         "number of partitions=6, number of coalesced partitions=2, number of skewed partitions=1, "
         "number of skewed partition splits=3, number of empty partitions=4, partition data size=10+20+90"
@@ -225,7 +220,6 @@ def test_aqe_read_of_what_was_not_measured() -> None:
 
 
 def test_reused_shuffle_is_one_row() -> None:
-    """A reused exchange is one shuffle with all its consumers, behind AQE reads too."""
     rows = rows_of("""
     SortMergeJoin | [k#1], [k#2], Inner
       AQEShuffleRead | coalesced
@@ -240,7 +234,6 @@ def test_reused_shuffle_is_one_row() -> None:
 
 
 def test_an_exchange_of_a_native_engine_is_a_shuffle() -> None:
-    """An exchange of a native engine is a shuffle too."""
     row = only(rows_of("CometExchange | hashpartitioning(k#1, 8), [plan_id=3] | data size=7")["shuffle"])
     assert some(row, "partitions", "data_bytes") == (8, 7)
 
@@ -311,7 +304,6 @@ def broadcast(metrics: str, **changes: Any) -> Row:
 
 
 def test_a_broadcast_has_its_size_times_mode_and_joins() -> None:
-    """A broadcast has its size, rows and times, its mode, and the joins that use it."""
     row = broadcast(BROADCAST_MEASURED)
     assert some(row, "node_id", "outcome", "consumers", "join_nodes", "threshold_bytes") == (
         2,
@@ -425,7 +417,6 @@ def test_a_broadcast_hash_join_has_the_build_cost_of_its_broadcast() -> None:
 
 
 def test_a_nested_loop_join_may_build_its_left_side() -> None:
-    """It may build its left side."""
     row = join_of("""
     BroadcastNestedLoopJoin | BuildLeft, RightOuter, (a#1 < b#2) | number of output rows=3
       BroadcastExchange | IdentityBroadcastMode, [plan_id=5] | data size=1000, number of output rows=10
@@ -469,7 +460,6 @@ def test_a_side_that_is_sorted_already_adds_nothing() -> None:
 
 
 def test_a_shuffled_hash_join_measures_its_build_cost() -> None:
-    """Its build cost is measured by the join itself."""
     row = join_of("""
     ShuffledHashJoin | [k#1], [k#2], Inner, BuildLeft | data size of build side=700, time to build hash map=8
       Exchange | hashpartitioning(k#1, 8), [plan_id=3] | data size=4000, shuffle records written=40
@@ -503,7 +493,6 @@ def test_a_cartesian_product_has_the_rows_of_a_side_only_where_a_shuffle_counted
 
 
 def test_a_reused_exchange_feeds_both_sides_of_one_join() -> None:
-    """Both sides are the same exchange, which feeds one join."""
     rows = rows_of("""
     SortMergeJoin | [k#1], [k#2], Inner
       Exchange | [plan_id=3] | data size=4000, shuffle records written=40
@@ -666,8 +655,6 @@ def test_nothing_comes_out_of_an_empty_relation() -> None:
 
 
 def test_the_output_ratio_is_rows_out_to_the_larger_input() -> None:
-    """Rows out to the larger input; NULL where one of the three was not measured, or nothing came in."""
-
     def ratio(out: str, left: str, right: str) -> Any:
         drawing = f"""
         SortMergeJoin | [k#1], [k#2], Inner | number of output rows={out}
@@ -733,13 +720,11 @@ def test_a_running_execution_has_no_end() -> None:
 
 
 def test_a_duration_is_never_negative() -> None:
-    """A duration is never negative."""
     row = only(stored_rows(execution(ended_at_ms=STARTED_AT_MS - 5))["execution"])
     assert row["duration_ms"] == 0
 
 
 def test_totals_are_over_the_stages_that_ran() -> None:
-    """An execution's totals are over the stages that ran; skipped and pending ones have none."""
     ran: dict[str, Any] = {
         "succeeded_tasks": 2,
         "run_time_ms": 10,
@@ -766,7 +751,6 @@ def test_totals_are_over_the_stages_that_ran() -> None:
 
 
 def test_a_distribution_over_tasks_has_a_column_a_statistic() -> None:
-    """The distribution over tasks has a column a statistic."""
     stage = Stage(1, 0, "a", 4, "succeeded", run_time=Spread(1, 2, 3, 4, 99))
     row = only(stored_rows(execution(stages=[stage]))["stage"])
     assert some(row, "run_time_ms_min", "run_time_ms_median", "run_time_ms_p95", "run_time_ms_max") == (1, 2, 3, 4)
@@ -774,7 +758,6 @@ def test_a_distribution_over_tasks_has_a_column_a_statistic() -> None:
 
 
 def test_totals_fit_a_bigint() -> None:
-    """Sums that would not fit are held at the largest number."""
     most = 2**63 - 1
     stages = [Stage(number, 0, "a", 4, "succeeded", input_bytes=most, run_time_ms=most) for number in range(3)]
     row = only(stored_rows(execution(stages=stages))["execution"])
@@ -815,7 +798,6 @@ def test_the_broadcast_threshold_is_read_as_spark_reads_it(text: str | None, siz
 
 
 def test_shuffle_partitions_default_to_sparks() -> None:
-    """The number of shuffle partitions is Spark's default if unset."""
     assert only(stored_rows(execution())["execution"])["shuffle_partitions"] == 200
     set_to = execution(configuration={"spark.sql.shuffle.partitions": "16"})
     assert only(stored_rows(set_to)["execution"])["shuffle_partitions"] == 16
@@ -916,7 +898,6 @@ def test_metrics_without_a_node() -> None:
 
 
 def test_an_accumulator_at_two_nodes_is_a_row_of_each() -> None:
-    """An accumulator that stands at two nodes is a row of each."""
     rows = rows_of("""
     BroadcastHashJoin
       SubqueryBroadcast
@@ -928,7 +909,6 @@ def test_an_accumulator_at_two_nodes_is_a_row_of_each() -> None:
 
 
 def test_a_scans_metadata_is_kept() -> None:
-    """A scan's metadata is kept; NULL where there is none."""
     nodes = [PlanNode("Scan parquet ", -1, "FileScan", {"Format": "Parquet"}), PlanNode("Range", 0)]
     rows = stored_rows(execution(plans=[Plan(0, nodes)]))
     assert [row["metadata"] for row in rows["plan_node"]] == [{"Format": "Parquet"}, None]
@@ -970,6 +950,5 @@ def test_every_column_exists() -> None:
 
 
 def test_same_document_same_rows() -> None:
-    """Rows depend on the document alone."""
     document = planned(FULL)
     assert stored_rows(document) == stored_rows(document)

@@ -77,7 +77,6 @@ def test_a_command_imports_what_it_uses(command: str, allowed: set[str]) -> None
 
 
 def test_each_summary_begins_the_help_of_its_command() -> None:
-    """The list of commands and the help of each begin with the same sentence."""
     listed = CliRunner().invoke(cli, ["--help"], terminal_width=100).output
     for path, command in commands().items():
         first = (command.help or "").partition("\n\n")[0].replace("\n", " ")

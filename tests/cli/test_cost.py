@@ -116,7 +116,6 @@ def test_without_samples_a_joins_stage_is_one_line(url: str) -> None:
 
 
 def test_wall_time_is_unknown_before_the_end(url: str) -> None:
-    """Wall time is not known yet."""
     shown = cost(url, "3")
     assert "Only task time" in shown
     assert "% wall" not in shown and "% tasks" in shown

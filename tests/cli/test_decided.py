@@ -102,7 +102,6 @@ def test_every_version_has_its_own(run: Callable[..., str]) -> None:
 
 
 def test_json_has_the_decisions(run: Callable[..., str]) -> None:
-    """The JSON has the decisions with the columns of their table."""
     stored = json.loads(run("plan", "corpus-spark-aqe-to-broadcast-4.3.0/6", "--json"))
     first = stored["decisions"][0]
     assert (first["version"], first["position"], first["kind"]) == (2, 0, "join_strategy")

@@ -83,7 +83,6 @@ def said(result: Result) -> str:
 
 
 def test_each_check_has_a_line_and_each_application_a_row(engine: Engine, url: str) -> None:
-    """Each check has a line and each application a row; exit code 0."""
     Writer(engine).write(healthy())
     result = doctor(engine, url)
     assert (result.exit_code, result.stderr) == (0, "")
@@ -159,7 +158,6 @@ def test_clients_that_were_refused(engine: Engine, url: str) -> None:
 def test_without_a_database_the_collector_is_checked_all_the_same(
     url: str, engine: Engine, make_database: Callable[[], str]
 ) -> None:
-    """No server, and a server without our schema: the collector is checked all the same."""
     nowhere = "postgresql+psycopg://me:secret@127.0.0.1:9/none"
     for database, problem in ((nowhere, "PostgreSQL does not respond"), (make_database(), "Run: joinsight db upgrade")):
         environment = {"JOINSIGHT_DATABASE_URL": database, "JOINSIGHT_TOKEN": TOKEN}
@@ -213,7 +211,6 @@ def test_a_user_who_may_only_read(engine: Engine, url: str) -> None:
 
 
 def test_little_space_of_the_embedded_database_needs_attention(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is shown, and little needs attention."""
     nowhere = create_engine(
         "postgresql+psycopg://127.0.0.1:9/none", execution_options={"joinsight_embedded_folder": tmp_path}
     )

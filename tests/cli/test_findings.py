@@ -118,7 +118,6 @@ DETAILS = """\
 
 
 def test_a_finding_has_its_sentence_advice_numbers_and_page(invoke: Invoke) -> None:
-    """A group or a single one: the sentence, the advice, the numbers, the page."""
     for arguments, head in (
         ((*EARLY, "--severity", "critical"), "critical  broadcast-failed  findings: broadcast-timeout"),
         (("--each", "--severity", "critical"), "critical  broadcast-failed  app/2  2026-"),
@@ -167,7 +166,6 @@ def test_occurrences_say_since_when_and_whether_gone(changes: dict[str, Any], te
 
 
 def test_an_impact_is_time_bytes_both_or_nothing() -> None:
-    """Time, bytes, both or nothing."""
     assert impact({"impact_ms": 90_000, "impact_bytes": 3 << 30}) == "1 min 30 s, 3.0 GiB"
     assert impact({"impact_ms": None, "impact_bytes": 3 << 30}) == "3.0 GiB"
     assert impact({"impact_ms": None, "impact_bytes": None}) == ""

@@ -208,7 +208,6 @@ def test_a_list_says_that_there_is_more(invoke: Invoke) -> None:
 
 
 def test_jobs_are_named_where_there_are_several(invoke: Invoke) -> None:
-    """Executions of one job have no column for it."""
     assert "nightly" in invoke("queries").stdout
     assert "nightly" not in invoke("queries", "--job", "nightly").stdout
 
@@ -261,7 +260,6 @@ def test_the_users_line_is_named(invoke: Invoke) -> None:
 
 
 def test_plan_says_that_it_is_of_an_event_log(invoke: Invoke) -> None:
-    """The plan of an execution from an event log says so."""
     assert "read from an event log" in invoke("plan", "app-other/2/1").stdout
     assert "event log" not in invoke("plan", f"{MINE}/1").stdout
 
@@ -294,7 +292,6 @@ def test_plan_as_json_holds_everything(invoke: Invoke) -> None:
 
 
 def test_an_execution_without_a_plan_is_shown(invoke: Invoke) -> None:
-    """A query that failed before it had a plan is shown with its error."""
     shown = invoke("plan", "app-other/2/1").stdout
     assert "failed after 10 ms" in shown
     assert "it broke" in shown

@@ -35,6 +35,5 @@ def test_a_skill_names_commands_that_exist() -> None:
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_a_script_completes_the_commands(shell: str) -> None:
-    """It asks the program, as the test of completion does."""
     script = CliRunner().invoke(cli, ["completions", shell]).stdout
     assert f"_JOINSIGHT_COMPLETE={shell}_complete" in script

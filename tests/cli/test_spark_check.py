@@ -66,7 +66,6 @@ def attached(url: str, spool: Path) -> dict[str, str]:
 @pytest.mark.spark
 @pytest.mark.matrix
 def test_each_check_has_a_line_and_the_query_a_page(open_url: str, tmp_path: Path) -> None:
-    """Each check has a line, and the query is on the page that is named."""
     result = doctor("http://127.0.0.1:1", **attached(open_url, tmp_path))  # Spark's setting counts
     assert (result.exit_code, said(result)) == (
         0,

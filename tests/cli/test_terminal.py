@@ -271,7 +271,6 @@ def assert_harmless(run: Run, url: str, path: tuple[str, ...], runs: list[list[s
 
 
 def test_json_decodes_to_what_is_stored(run: Run, url: str) -> None:
-    """JSON escapes decode to the stored text."""
     ran = run("queries", "--json", JOINSIGHT_DATABASE_URL=url)
     assert ran.code == 0
     for line in ran.out.splitlines():
@@ -311,7 +310,6 @@ def test_a_traceback_is_made_visible(run: Run, monkeypatch: pytest.MonkeyPatch) 
 
 @pytest.mark.parametrize("form", ["text", "json"])
 def test_a_log_shows_what_senders_wrote_on_one_line(engine: Engine, form: str) -> None:
-    """What senders wrote is in it, visibly; a line stays a line."""
     database = engine.url.render_as_string(hide_password=False)
     environment = {"PYTHONIOENCODING": "utf-8"}
     with service(database, environment=environment, patch=_FORMAT if form == "text" else "") as running:

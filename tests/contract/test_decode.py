@@ -151,7 +151,6 @@ REFUSED = {
 
 @pytest.mark.parametrize("name", REFUSED)
 def test_a_bad_line_is_refused_alone(name: str) -> None:
-    """A bad line is refused with a reason; the documents around it are kept."""
     line, reason = REFUSED[name]
     batch = decode_request(request(GOOD, line, application(), line, GOOD))
     assert batch.documents == [(1, GOOD), (3, application()), (5, GOOD)]
@@ -178,7 +177,6 @@ ACCEPTED = {
 
 @pytest.mark.parametrize("name", ACCEPTED)
 def test_unusual_documents_are_accepted(name: str) -> None:
-    """Unusual documents that are good are taken."""
     batch = decode_request(request(ACCEPTED[name]))
     assert (len(batch.documents), batch.refused) == (1, [])
 
@@ -236,7 +234,6 @@ def test_an_empty_body_holds_no_documents() -> None:
 
 
 def test_last_line_needs_no_end() -> None:
-    """The last document counts with or without a line feed."""
     assert decode_request(gzip.compress(GOOD_LINE + b"\n" + GOOD_LINE)).documents == [(1, GOOD), (2, GOOD)]
 
 
@@ -271,7 +268,6 @@ def test_a_gzip_bomb_is_refused_before_it_is_unpacked() -> None:
 
 
 def test_a_body_of_too_many_lines_is_refused() -> None:
-    """A body of too many lines is refused, be they empty or bad."""
     assert len(decode_request(request(*[b"x"] * MAX_REQUEST_LINES)).refused) == MAX_REQUEST_LINES
     for line in (b"", b"x"):
         with pytest.raises(TooLarge, match=f"more than {MAX_REQUEST_LINES} lines"):
@@ -294,7 +290,6 @@ def test_a_hint_that_is_too_long_is_refused() -> None:
 
 @pytest.mark.parametrize("size", [MAX_DOCUMENT_BYTES + 1, 48 << 20])
 def test_a_line_over_the_limit_is_refused_alone(size: int) -> None:
-    """A line over the limit is refused and the others are kept."""
     long = changed(description="x" * size)[: size - 1] + b"x"
     batch = decode_request(request(GOOD, long, GOOD))
     assert batch.documents == [(1, GOOD), (3, GOOD)]
@@ -304,7 +299,6 @@ def test_a_line_over_the_limit_is_refused_alone(size: int) -> None:
 
 
 def test_a_line_at_the_limit_is_read() -> None:
-    """A line at the limit is read."""
     line = changed(description="")
     line = changed(description="x" * (MAX_DOCUMENT_BYTES - len(line)))
     assert len(line) == MAX_DOCUMENT_BYTES
@@ -312,7 +306,6 @@ def test_a_line_at_the_limit_is_read() -> None:
 
 
 def test_a_plan_of_5000_levels_becomes_rows() -> None:
-    """A plan of 5,000 levels is decoded and becomes rows."""
     nodes = [PlanNode("Project", level - 1, f"Project {level}") for level in range(5_000)]
     deep = execution(plans=[Plan(STARTED_AT_MS, nodes)])
     batch = decode_request(request(deep))

@@ -152,7 +152,6 @@ def test_each_field_is_needed_or_not(document: dict[str, Any], path: tuple[str |
 
 
 def test_few_fields_are_required() -> None:
-    """Few fields of a document are required; the others have default values."""
     common = {"schema_version", "origin", "listener", "sequence", "application_id", "application_name", "job_name"}
     needed = {name: set(definition.get("required", [])) for name, definition in schema()["$defs"].items()}
     assert needed == {

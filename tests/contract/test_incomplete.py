@@ -45,7 +45,6 @@ def test_every_code_is_documented() -> None:
 
 
 def test_sentences_name_one_execution_or_any() -> None:
-    """Sentences can be filled for one execution, and worded for any."""
     assert reason("task_ends_not_seen", missing=3, tasks=9, stage=4).text == "3 of 9 task ends of stage 4 were not seen"
     assert generic_text("task_ends_not_seen") == "... of ... task ends of stage ... were not seen"
     assert generic_text("a sentence of an older listener") == "a sentence of an older listener"

@@ -242,7 +242,6 @@ def test_each_link_leads_to_a_dashboard_that_is_there(uid: str) -> None:
 
 @pytest.mark.parametrize("uid", PAGES)
 def test_links_read_columns_that_are_there(uid: str) -> None:
-    """Links use columns that the clicked row has."""
     for panel in panels(PAGES[uid]):
         columns = {override["matcher"]["options"] for override in panel["fieldConfig"]["overrides"]}
         assert set(re.findall(r"__data\.fields\.(\w+)", repr(panel["fieldConfig"]))) <= columns

@@ -78,7 +78,6 @@ def test_every_heuristic_finds_something_in_a_recording() -> None:
 
 
 def test_every_heuristic_is_listed_and_named_after_its_module() -> None:
-    """`HEURISTICS` has each module that has a heuristic."""
     folder = Path(findings.__file__).parent
     modules = {path.stem.replace("_", "-") for path in folder.glob("*.py") if "HEURISTIC = " in path.read_text()}
     assert sorted(each.id for each in UNLIMITED) == sorted(modules)
@@ -170,7 +169,6 @@ def test_what_does_not_grow_is_not_said_to(earlier: tuple[int, ...], settings: l
 
 
 def test_the_history_is_asked_only_near_the_threshold() -> None:
-    """The history is read only for broadcasts that are near the threshold."""
     asked = []
     for name, execution in recordings().items():
         history = Earlier()
@@ -425,7 +423,6 @@ def test_a_repeated_shuffle() -> None:
 
 
 def test_fetch_wait_is_found_where_executors_are_processes() -> None:
-    """Fetch wait is found in a recording with executors in separate processes."""
     row = only("fetch-wait", "fetch-wait")
     assert row["evidence"]["remote_bytes_read"] > 5_000_000
     assert row["impact_ms"] == row["evidence"]["fetch_wait_ms"]

@@ -37,7 +37,6 @@ def test_equal_plans_have_nothing_to_explain() -> None:
 
 
 def test_the_cause_of_a_new_strategy_comes_first() -> None:
-    """The cause first, then what it makes necessary."""
     settings = {"spark.sql.autoBroadcastJoinThreshold": ("10485760", None)}
     assert said(TEXT, MERGED, settings) == [
         "spark.sql.autoBroadcastJoinThreshold was 10485760, is now not set.",
@@ -86,7 +85,6 @@ def test_each_change_is_a_sentence(old: str, new: str, sentences: list[str]) -> 
 
 
 def test_another_order_of_the_same_joins_is_named() -> None:
-    """Is named where the joins are the same."""
     other = """\
 BroadcastHashJoin BuildRight Inner (c = c)
 ├─ SortMergeJoin Inner (n = n)

@@ -32,7 +32,6 @@ def test_a_file_is_read_back() -> None:
 
 
 def test_a_difference_is_explained_before_its_lines() -> None:
-    """What it means, then the lines."""
     sentences, lines = difference(BROADCAST, HASHED).split("\n\n")
     assert sentences.split("\n") == [
         "spark.sql.autoBroadcastJoinThreshold was 20k, is now -1.",
@@ -53,7 +52,6 @@ def test_queries_of_one_side_are_counted_and_shown() -> None:
 
 
 def test_settings_that_decide_about_plans_are_part_of_them() -> None:
-    """Those that decide about plans are part of them."""
     (plan,) = BROADCAST
     other = Section(plan.title, {**plan.settings, "spark.sql.cbo.enabled": "true"}, plan.lines)
     said = difference([plan], [other])
@@ -75,7 +73,6 @@ def test_what_is_no_golden_plan(text: str) -> None:
 
 
 def test_a_test_without_plans_has_an_empty_file() -> None:
-    """A test whose queries have no plans."""
     assert to_text([]) == "" and from_text("") == [] and difference([], []) == ""
 
 

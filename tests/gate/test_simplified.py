@@ -73,7 +73,6 @@ def test_what_matters_is_seen(old: str, new: str, line: str) -> None:
 
 
 def test_the_first_plan_has_the_hint_of_its_join() -> None:
-    """The first plan, with the hint of its join."""
     plan = graph(REPORT)
     (join,) = (node.id for node in plan.nodes if node.name == "SortMergeJoin")
     found = to_lines(simplified(plan, {join: "merge right"}))
@@ -149,7 +148,6 @@ def test_a_text_is_read_back(tree: PlanLine) -> None:
 
 @pytest.mark.parametrize("line", ["", "├─ ", "   deeper", "│  ├─ two levels", "├─ a branch of nothing"])
 def test_a_line_that_cannot_follow_is_named(line: str) -> None:
-    """A line that cannot follow is named."""
     with pytest.raises(ValueError, match=line or "^$"):
         from_lines([line] if "nothing" in line else ["Union", line])
 

@@ -204,7 +204,6 @@ def test_the_token_comes_from_a_file(stub: Stub, tmp_path: Path) -> None:
 
 
 def test_an_address_without_grafana_is_an_error(tmp_path: Path) -> None:
-    """An address on which nothing listens is an error."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{free.getsockname()[1]}"

@@ -59,7 +59,6 @@ def digests(engine: Engine, since: datetime) -> dict[str, Any]:
 @pytest.mark.matrix
 @pytest.mark.nightly
 def test_the_same_arguments_give_the_same_rows(other_engine: Engine, make_database: Callable[[], str]) -> None:
-    """The same arguments give the same rows, and another seed gives different ones."""
     arguments: dict[str, Any] = {"days": 14, "end": END, "jobs": 14, "tables": {"execution", "joins", "stage"}}
     with connect(make_database()) as engine, connect(make_database()) as third:
         upgrade(engine)
@@ -264,7 +263,6 @@ def test_a_job_starts_to_spill(engine: Engine, planted: Planted) -> None:
 
 
 def test_a_broadcast_fails_for_some_days(engine: Engine, planted: Planted) -> None:
-    """A broadcast fails on the planted days, and nothing else fails."""
     event = planted.of("broadcast_failed")
     failed = found(engine, "SELECT job_name, started_at FROM execution WHERE state = 'failed'")
     days = [event.day.date() + timedelta(days=n) for n in range(int(event.numbers["days"]))]
@@ -276,7 +274,6 @@ def test_a_broadcast_fails_for_some_days(engine: Engine, planted: Planted) -> No
 
 
 def test_a_driver_is_lost(engine: Engine, planted: Planted) -> None:
-    """Exactly one driver is lost."""
     event = planted.of("driver_lost")
     lost = ask(engine, "SELECT job_name, date(started_at), ended_at, incomplete FROM execution WHERE state = 'lost'")
     assert [tuple(row)[:3] for row in lost] == [(event.job_name, event.day.date(), None)]
@@ -340,7 +337,6 @@ def url_of(engine: Engine) -> str:
 
 
 def test_the_reading_commands_read_it(engine: Engine, planted: Planted) -> None:
-    """The reading commands work on the generated history."""
     event = planted.of("join_flip")
     out = run(url_of(engine), "queries", "--job", event.job_name).output
     assert f"{event.query_shape[:8]}" in out

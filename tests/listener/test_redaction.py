@@ -264,7 +264,6 @@ def test_what_only_sounds_secret_stays(answers: Any) -> None:
 
 
 def test_plans_stay_as_they_are(answers: Any) -> None:
-    """Without secrets in it and without redactLiterals a plan leaves as Spark wrote it."""
     assert answers["standard"]["plan"] == [[name, simple] for name, simple, _ in PLAN]
 
 

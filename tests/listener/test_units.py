@@ -22,7 +22,6 @@ def classes(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.mark.parametrize("name", sorted(path.stem for path in HERE.glob("*Test.java")))
 def test_the_program_finds_nothing_wrong(name: str, classes: str, tmp_path: Path) -> None:
-    """The program finds nothing wrong."""
     run = ["java", *LIGHT, "-Xmx64m", "-cp", classes, class_name(HERE / f"{name}.java")]
     run += [str(tmp_path), str(HERE.parent / "delivery_cases.json")]
     done = subprocess.run(run, capture_output=True, text=True, check=False)

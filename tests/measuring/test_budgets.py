@@ -134,7 +134,6 @@ def test_the_cost_of_a_measured_execution_adds_up() -> None:
 
 
 def test_all_broken_budgets_are_listed() -> None:
-    """All that are broken are listed, over all queries of a test."""
     both = [*SKEWED, *PRUNED]
     assert broken(["exactly 2 joins", "no broadcast", "the join is broadcast"], both) == [
         "no broadcast: there is 1 (32.0 MiB)",
@@ -163,7 +162,6 @@ def test_no_join_at_all() -> None:
 
 
 def test_findings_are_counted_by_severity() -> None:
-    """By severity."""
     (wrong,) = broken(["no finding above warning", "no finding"], FAILED)[:1]
     assert wrong.startswith("no finding above warning: critical: The query failed")
     assert broken(["no finding"], []) == []

@@ -26,7 +26,6 @@ def test_the_last_digits_of_sums_may_differ(change: dict[str, float]) -> None:
     ],
 )
 def test_all_else_must_be_the_same(other: Result) -> None:
-    """Rows, hashes, sums."""
     assert not same(ONE, other)
 
 

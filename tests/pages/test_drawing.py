@@ -176,7 +176,6 @@ def test_a_wide_plan_begins_on_the_left() -> None:
 
 
 def test_numbers_are_short_on_edges() -> None:
-    """Numbers on edges have about three digits at most."""
     numbers = (0, 999, 1_000, 1_540, 24_700_000, 3_000_000_000, 7_100_000_000_000)
     assert [short_number(n) for n in numbers] == ["0", "999", "1k", "1.5k", "24.7M", "3G", "7.1T"]
 

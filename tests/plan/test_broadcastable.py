@@ -130,12 +130,10 @@ def test_what_spark_refuses_can_be_set() -> None:
     ],
 )
 def test_a_hash_map_of_other_keys_than_a_bigint_holds_fewer_rows(mode: str | None, rows: int) -> None:
-    """A hash map of anything but a single bigint holds fewer."""
     assert max_rows(mode) == rows
 
 
 def test_more_than_512_million_rows_are_not_broadcastable() -> None:
-    """Spark refuses to broadcast 512 million rows."""
     assert judged("LeftOuter", SMALL, Side(10, MAX_ROWS - 1, True)).verdict == "possible"
     assert judged("LeftOuter", SMALL, Side(10, MAX_ROWS, True)).verdict == "over_threshold"
 

@@ -184,7 +184,6 @@ COALESCED = "AQEShuffleRead | coalesced | number of partitions=7, partition data
 
 
 def test_a_read_is_named_once() -> None:
-    """A read is named once, at the first plan that has it."""
     read = join(SMJ, above(COALESCED, LEFT), RIGHT)
     (decision,) = decided(join(SMJ, LEFT, RIGHT), read, read, above("Sort", read))
     assert decision == Decision(
@@ -199,7 +198,6 @@ def test_what_the_first_plan_has_was_decided_before() -> None:
 
 
 def test_a_plan_without_nodes_is_passed_over() -> None:
-    """A plan without nodes makes no operator disappear."""
     before, after = join(SMJ, LEFT, RIGHT), join(SMJ, above(COALESCED, LEFT), RIGHT)
     assert kinds(before, "", after) == [(2, "coalesced", "200", "7")]
     assert decided("", before) == decided(before, "") == decided() == []
@@ -360,8 +358,6 @@ def test_the_whole_plan_is_empty() -> None:
 
 
 def test_comparing_wide_plans_takes_linear_time() -> None:
-    """Comparing plans of twice the exchanges takes twice the work."""
-
     def work(exchanges: int) -> int:
         wide = "Union\n" + "".join(f"  Exchange | hashpartitioning(k#1, {n + 2})\n" for n in range(exchanges))
         graphs, measured = versions(wide, wide)
@@ -371,7 +367,6 @@ def test_comparing_wide_plans_takes_linear_time() -> None:
 
 
 def test_deep_plans_are_compared_without_recursion() -> None:
-    """Plans of thousands of levels are compared without recursion."""
     deep = "\n".join(f"{'  ' * level}Project | [a{level}#1]" for level in range(3_000))
     graphs, measured = versions(deep, deep + "\n" + "  " * 3_000 + COALESCED)
     assert changes(graphs).decisions(measured) == []

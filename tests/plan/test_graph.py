@@ -353,7 +353,6 @@ CASES = (
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.rule)
 def test_nodes_ids_clusters_and_edges_follow_the_rule(case: Case) -> None:
-    """A plan's nodes, ids, clusters and edges follow the rule."""
     graph = graph_of(draw(case.plan)[0], keep_duplicate_subquery_edges=case.old)
     assert ", ".join(_words(graph)) == case.nodes
     assert " ".join(f"{child}>{parent}" for child, parent in graph.edges) == case.edges
@@ -388,7 +387,6 @@ def test_nodes_keep_what_the_plan_says_of_them() -> None:
 
 
 def test_inputs_come_left_first_and_a_reused_exchange_has_all_consumers() -> None:
-    """Inputs come left one first; a reused exchange has all its consumers."""
     graph = graph_of(
         draw("""
         SortMergeJoin

@@ -78,7 +78,6 @@ def test_ids_do_not_count(path: Path) -> None:
     ],
 )
 def test_plans_that_differ_in_more_than_ids_are_different(old: str, new: str) -> None:
-    """Plans that differ in more than ids are different."""
     assert old in SCAN
     assert digest(planned(SCAN.replace(old, new))) != digest(planned(SCAN))
 

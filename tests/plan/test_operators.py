@@ -42,7 +42,6 @@ NAMES = {operator.name for operator in OPERATORS} | {"Scan"}
 def test_exchanges_and_joins_are_known_by_their_names(
     name: str, shuffle: bool, broadcast: bool, strategy: str | None
 ) -> None:
-    """Exchanges and joins are known by their names, native engines' too."""
     assert (is_shuffle(name), is_broadcast(name), join_strategy(name)) == (shuffle, broadcast, strategy)
 
 
@@ -61,7 +60,6 @@ def test_exchanges_and_joins_are_known_by_their_names(
     ],
 )
 def test_scans_are_known_by_their_names(name: str, scan: bool) -> None:
-    """Scans are known by their names."""
     assert is_scan(name) is scan
 
 

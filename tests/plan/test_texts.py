@@ -248,7 +248,6 @@ def test_a_shuffle_is_what_its_text_says(simple: str) -> None:
 
 @pytest.mark.parametrize("simple", MODES)
 def test_a_broadcasts_mode_has_no_plan_id(simple: str) -> None:
-    """A broadcast's mode is its text without the plan id."""
     assert broadcast_mode(simple) == MODES[simple]
 
 
@@ -278,7 +277,6 @@ def test_every_strategy_is_in_the_table() -> None:
     ],
 )
 def test_commas_inside_brackets_do_not_split(text: str, parts: list[str]) -> None:
-    """Commas inside brackets do not split."""
     assert split(text) == parts
 
 
@@ -292,7 +290,6 @@ texts = st.text() | st.lists(st.sampled_from(PIECES)).map("".join)
 
 @given(name=texts, simple=texts)
 def test_no_text_is_an_error(name: str, simple: str) -> None:
-    """Parsing any text raises no error."""
     shuffle = shuffle_text(simple)
     assert shuffle.partitions is None or 0 <= shuffle.partitions < 2**63
     broadcast_mode(simple)

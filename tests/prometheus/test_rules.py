@@ -79,7 +79,6 @@ def test_rules_ask_for_what_there_is() -> None:
 
 
 def test_the_runbook_has_sql_that_runs(engine: Engine) -> None:
-    """The runbook's SQL runs on the current schema."""
     statements = re.findall(r"```sql\n(.*?)```", RUNBOOK, flags=re.DOTALL)
     statements += re.findall(r"`(SELECT .*?)`", RUNBOOK, flags=re.DOTALL)
     assert len(statements) >= 6
@@ -89,7 +88,6 @@ def test_the_runbook_has_sql_that_runs(engine: Engine) -> None:
 
 
 def test_the_runbook_has_commands_that_exist() -> None:
-    """The runbook's commands and their options exist."""
     shown = [shlex.split(each) for each in re.findall(r"`joinsight ([^`]+)`", RUNBOOK)]
     assert len(shown) > 15
     known_commands = leaves()

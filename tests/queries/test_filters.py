@@ -83,6 +83,5 @@ def test_a_value_that_is_not_valid_is_refused(name: str, given: str) -> None:
 
 
 def test_without_filters_all_is_asked_for() -> None:
-    """Without filters a query has no conditions."""
     assert Asked.of({}).filters == Filters(limit=51)
     assert Asked.of({"job": " ", "sort": ""}) == Asked.of({})

@@ -239,7 +239,6 @@ def test_too_many_requests_get_429(engine: Engine, monkeypatch: pytest.MonkeyPat
 
 
 def test_every_request_releases_its_lease(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every request releases its ticket, regardless of its outcome."""
     monkeypatch.setattr(admission, "MAX_CLIENT_WAITING", 1)
     app = make_app(engine)
     good = request(execution(application_id="places"))
@@ -410,7 +409,6 @@ def test_a_batch_whose_database_connection_breaks_is_503_and_whole_when_repeated
 
 
 def test_negative_numbers_do_not_harm_counters(engine: Engine) -> None:
-    """Numbers that should not be negative and are do not harm the answer, nor the counters."""
     drawing = """
         SortMergeJoin | [k#1], [k#2], Inner | spill=-5
           Exchange | hashpartitioning(k#1, 8), [plan_id=1] | written=-900

@@ -171,14 +171,12 @@ def test_baselines_count_what_arrived_late(empty: Engine) -> None:
 
 
 def test_a_collector_stores_baselines(empty: Engine) -> None:
-    """By itself, when it starts."""
     plant(empty, "nightly", BEFORE, end=datetime.now(timezone.utc))
     with background_tasks(empty, Metrics()), empty.connect() as connection:
         until(lambda: connection.scalar(text("SELECT count(*) FROM baseline")), "they are stored")
 
 
 def test_pruning_runs_at_the_start_and_periodically(empty: Engine, caplog: pytest.LogCaptureFixture) -> None:
-    """Pruning runs at the start and periodically; the log tells when another program is pruning."""
     caplog.set_level("INFO")
     Writer(empty).write([execution(started_at_ms=1_577_836_800_000, ended_at_ms=1_577_836_800_001)])
     with background_tasks(empty, Metrics(), keep=timedelta(days=400)):

@@ -128,7 +128,6 @@ def test_regressions_of_a_tag_are_those_whose_last_run_has_it(engine: Engine) ->
 
 @pytest.mark.parametrize("path", ["/queries", "/jobs", "/streams", "/regressions"])
 def test_an_invalid_filter_is_refused(engine: Engine, path: str) -> None:
-    """The page says what is valid."""
     answer = get(engine, f"{path}?since=yesterday")
     assert answer.status_code == 400 and "since" in answer.text
 
@@ -167,7 +166,6 @@ def test_pages_next_to_each_other_with_folded_rows(
 
 
 def test_tags_and_jobs_of_an_execution_are_links(engine: Engine) -> None:
-    """They lead to the executions that have them."""
     page = get(engine, "/executions/app-h/0").text
     assert '<a href="/?tag=nightly"><bdi>nightly</bdi></a>' in page and 'href="/?job=%3Cscript%3E' in page
     assert "<script>alert" not in page

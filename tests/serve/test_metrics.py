@@ -108,7 +108,6 @@ def test_the_page_is_as_it_was() -> None:
 
 
 def test_all_that_is_declared_is_observed() -> None:
-    """Every declared metric is observed, and no others."""
     families = {family.name: family for family in text_string_to_metric_families(page(filled()))}
     assert set(families) == {metric.name.removesuffix("_total") for metric in METRICS}
     for metric in METRICS:

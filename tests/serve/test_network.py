@@ -515,7 +515,6 @@ def test_those_who_do_not_go_are_cut_off(engine: Engine, few: None, monkeypatch:
 
 
 def test_too_many_connections_are_logged(engine: Engine, few: None, caplog: pytest.LogCaptureFixture) -> None:
-    """Too many connections are logged once per minute."""
     with collector(engine, 0, ["good"]) as (url, _), ExitStack() as stack:
         for _ in range(12):
             stack.enter_context(dial(url, "127.0.0.2"))
@@ -526,7 +525,6 @@ def test_too_many_connections_are_logged(engine: Engine, few: None, caplog: pyte
 
 
 def test_an_idle_connection_is_closed(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A connection that is kept and not used ends."""
     monkeypatch.setattr("joinsight.serve.server.IDLE_SECONDS", 0.3)
     with collector(engine, 0, []) as (url, _), dial(url) as idle:
         idle.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")

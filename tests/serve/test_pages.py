@@ -568,7 +568,6 @@ def test_parts_of_the_home_page_are_independent(
 
 
 def test_a_query_does_without_its_regressions(make_store: Callable[[], str]) -> None:
-    """Its runs are shown where regressions take too long."""
     with connect(make_store()) as engine:
         Writer(engine).write([planned("Scan", application_id="app-slow", job_name="nightly")])
         with engine.connect() as connection:

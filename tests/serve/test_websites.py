@@ -151,7 +151,6 @@ def test_what_does_not_call_itself_a_batch_is_none(url: str, engine: Engine, kin
 
 
 def test_a_content_type_may_differ_in_case_and_parameters(url: str) -> None:
-    """A batch's content type may differ in case and parameters."""
     kind = {"Content-Type": "Application/X-NDJSON; charset=utf-8", "Content-Encoding": "GZIP"}
     assert post(url, request(), headers=kind).json() == {"accepted": 0, "refused": []}
 

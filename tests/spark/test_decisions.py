@@ -211,7 +211,6 @@ def test_the_same_data_frame_again(ran: Found) -> None:
 
 
 def test_an_execution_that_failed_decided_nothing(ran: Found) -> None:
-    """It decided nothing before it failed; its broadcast was made."""
     (rows,) = ran["failed"]
     assert rows["execution"][0]["state"] == "failed"
     assert rows["aqe_decision"] == []

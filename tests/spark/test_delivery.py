@@ -240,7 +240,6 @@ def full_disk(tmp_path: Path) -> Iterator[Path]:
 def test_on_a_full_disk_documents_are_kept_in_memory(
     engine: Engine, start: Callable[..., Job], request: pytest.FixtureRequest, disk: str
 ) -> None:
-    """If the spool cannot be written, documents are kept in memory."""
     spool = request.getfixturevalue("full_disk") if disk == "full" else Path("/proc/no/spool/here")
     with collectors(engine, 1) as (collector,):
         job = start(disk, f"http://127.0.0.1:{collector.port}", spool=str(spool))
@@ -255,7 +254,6 @@ def test_on_a_full_disk_documents_are_kept_in_memory(
 
 @pytest.mark.matrix
 def test_a_private_ca_is_trusted_only_by_its_file(engine: Engine, start: Callable[..., Job], tmp_path: Path) -> None:
-    """A collector with a certificate of a private CA is trusted only with the CA's file."""
     good, other = (tmp_path / name for name in ("good", "other"))
     for folder in (good, other):
         folder.mkdir()

@@ -119,7 +119,6 @@ def test_partitions_are_coalesced(executions: list[Execution]) -> None:
 
 
 def test_reused_exchange_has_two_readers(executions: list[Execution]) -> None:
-    """One shuffle exchange of the self-join has two parents."""
     (execution,) = of_query(executions, workload.reused_exchange)
     parents = Counter(source for source, _ in execution["graph"]["edges"])
     readers = [parents[node["id"]] for node in execution["graph"]["nodes"] if node["name"] == "Exchange"]
@@ -127,13 +126,11 @@ def test_reused_exchange_has_two_readers(executions: list[Execution]) -> None:
 
 
 def test_pruning_reads_matching_days_only(executions: list[Execution]) -> None:
-    """The holidays' query reads three days of sales."""
     (execution,) = of_query(executions, workload.dynamic_partition_pruning)
     assert values(execution, "Scan parquet spark_catalog.default.sales", "number of partitions read") == ["3"]
 
 
 def test_cached_table_is_read_twice(executions: list[Execution]) -> None:
-    """The table is cached by one execution and read by two more."""
     readers = [
         execution
         for execution in of_query(executions, workload.cached_table)

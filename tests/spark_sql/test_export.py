@@ -128,6 +128,5 @@ def test_a_table_that_is_not_there(ours: Any, engine: Engine, tmp_path: Path) ->
 
 
 def test_help_works_without_spark() -> None:
-    """The command's help works without Spark."""
     result = CliRunner().invoke(cli, ["export", "--help"])
     assert result.exit_code == 0 and "--to PATH" in result.output

@@ -108,7 +108,6 @@ def test_a_range_of_time_excludes_its_end(
 
 
 def test_only_the_given_columns_are_read(spark: Any, engine: Engine, planted: Planted) -> None:
-    """Only the given columns are read; a row with a single NULL is a row."""
     frame = joinsight.history(spark, "execution", columns=["error"], url=url_of(engine))
     assert frame.dtypes == [("error", "string")]
     with engine.connect() as connection:
@@ -118,7 +117,6 @@ def test_only_the_given_columns_are_read(spark: Any, engine: Engine, planted: Pl
 
 
 def test_each_column_has_a_type_that_holds_its_values(spark: Any, engine: Engine, planted: Planted) -> None:
-    """Each column has the type of Spark that holds all its values."""
     kinds = dict(joinsight.history(spark, "execution", url=url_of(engine)).dtypes)
     kinds |= dict(joinsight.history(spark, "shuffle", url=url_of(engine)).dtypes)
     kinds |= dict(joinsight.history(spark, "delivery", url=url_of(engine)).dtypes)

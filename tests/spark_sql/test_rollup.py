@@ -185,7 +185,6 @@ def test_a_run_that_dies_leaves_nothing_wrong(store: tuple[Engine, Planted], rol
 def test_rollups_from_parquet_equal_those_from_postgresql(
     store: tuple[Engine, Planted], rolled_up: Any, spark: Any, tmp_path: Path
 ) -> None:
-    """Roll-ups from exported Parquet equal those from PostgreSQL."""
     from joinsight.spark.export import export
 
     engine = store[0]

@@ -35,7 +35,6 @@ def silence(engine: Engine, app: str, minutes: int) -> None:
 
 
 def test_an_empty_store_has_zeros(store: Engine) -> None:
-    """An empty store has zeros."""
     assert count_activity(store) == Activity(0, None, 0, NOTHING, 0)
 
 

@@ -81,7 +81,6 @@ def test_unknown_until_the_application_has_spoken(engine: Engine, app: str) -> N
 
 @pytest.mark.parametrize("seed", range(12))
 def test_the_account_depends_on_the_set_of_documents_alone(engine: Engine, app: str, seed: int) -> None:
-    """The stored account depends only on the set of documents, not on their order, batches or repetitions."""
     dice = random.Random(seed)
     kept = sorted(dice.sample(range(1, 58), 43))
     given_up = sorted({*range(1, 58)} - {*kept})
@@ -208,7 +207,6 @@ def test_ranges_that_are_none(engine: Engine, app: str, numbers: Any) -> None:
 
 
 def test_nul_in_a_refused_document(engine: Engine, app: str) -> None:
-    """A NUL in the header becomes what it becomes in documents that are taken."""
     batch = decode_request(request(as_line(execution(application_id=app + "\0", sequence=3, state="odd"))))
     Writer(engine).write([], batch.headers)
     assert account(engine, app + "\ufffd")["sequences_refused"] == [(3, 3)]
@@ -240,7 +238,6 @@ def test_a_header_that_postgresql_refuses_does_no_harm(engine: Engine, app: str)
 
 
 def test_the_largest_numbers_are_counted(engine: Engine, app: str) -> None:
-    """The largest numbers that a document can hold are counted."""
     Writer(engine).write([said(app, MAX_LONG - 1, documents_made=MAX_LONG)])
     row = account(engine, app)
     assert row["sequences_arrived"] == [(MAX_LONG - 1, MAX_LONG - 1)]

@@ -209,7 +209,6 @@ def test_data_and_password_survive_a_stop(folder: Path) -> None:
 
 @pytest.mark.matrix
 def test_altered_setting_survives_a_stop(folder: Path) -> None:
-    """A setting changed by ALTER SYSTEM holds at the next start."""
     with embedded_postgres(folder) as url, psycopg.connect(url.replace("+psycopg", ""), autocommit=True) as connection:
         connection.execute("ALTER SYSTEM SET shared_buffers = '64MB'")
     with embedded_postgres(folder) as url:
@@ -332,7 +331,6 @@ def test_five_at_once_start_one_server(new: Path) -> None:
 
 @pytest.mark.matrix
 def test_joining_while_the_last_one_leaves_gets_a_server(folder: Path) -> None:
-    """A process that joins while the last one leaves always gets a running server."""
     everybody = [User(folder, PROGRAMS / "visitor.py") for _ in range(4)]
     assert [somebody.leave() for somebody in everybody] == [0] * 4
     assert status(folder) is None
@@ -351,7 +349,6 @@ def test_ctrl_c_of_one_user_leaves_the_server_to_the_others(folder: Path) -> Non
 
 
 def test_ctrl_c_of_the_only_user_stops_the_server(folder: Path) -> None:
-    """Ctrl-C in the terminal of the only user stops the server in good order."""
     with user(folder) as only:
         only.url()
         os.killpg(only.process.pid, signal.SIGINT)
@@ -362,8 +359,6 @@ def test_ctrl_c_of_the_only_user_stops_the_server(folder: Path) -> None:
 
 @pytest.mark.matrix
 def test_ctrl_c_while_the_server_starts(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ctrl-C during the start leaves no server running."""
-
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
@@ -493,7 +488,6 @@ def test_pid_file_of_whom_nobody_can_tell(folder: Path, tmp_path: Path, monkeypa
 
 @with_proc
 def test_server_started_by_hand_is_left_alone(folder: Path, processes: str) -> None:
-    """A server that somebody started by hand is shared and left running."""
     server = embedded._Server(folder)
     server._version(embedded.find_binaries())
     postgres = [embedded.find_binaries() / "postgres", "-D", folder / "postgres", "-k", "", "-p", embedded.free_port()]
@@ -577,7 +571,6 @@ def test_any_path_may_be_the_folder(new: Path) -> None:
 
 @pytest.mark.matrix
 def test_a_path_of_900_bytes_works(new: Path) -> None:
-    """A path of 900 bytes works."""
     folder = new
     while len(str(folder)) < 700:
         folder /= "d" * 100
@@ -589,7 +582,6 @@ def test_a_path_of_900_bytes_works(new: Path) -> None:
 
 @pytest.mark.parametrize("name", ["/".join(["d" * 100] * 9), "a\nb"])
 def test_an_impossible_path_is_refused_before_anything_is_written(tmp_path: Path, name: str) -> None:
-    """A path that PostgreSQL cannot take is refused before anything is written."""
     with pytest.raises(DatabaseError, match="900 bytes or with a line break"), embedded_postgres(tmp_path / name):
         pass
     assert list(tmp_path.iterdir()) == []
@@ -608,7 +600,6 @@ def open_folder(made: Path) -> Iterator[Path]:
 @as_root
 @with_proc
 def test_server_of_root_has_no_rights_that_it_does_not_need(open_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """When root is the user the server runs as nobody, with no capability."""
     binaries = embedded.find_binaries()
     if not all(folder.stat().st_mode & 0o001 for folder in binaries.resolve().parents):  # as in a clone below /root
         binaries = copied_binaries(open_folder.parent)
@@ -722,7 +713,6 @@ def test_folder_that_cannot_be_passed_is_named(
 
 @as_root
 def test_what_root_makes_in_a_users_folder_belongs_to_the_user(new: Path) -> None:
-    """What root makes in the folder of an ordinary user belongs to that user."""
     new.mkdir()
     daemon = pwd.getpwnam("daemon")
     os.chown(new, daemon.pw_uid, daemon.pw_gid)
@@ -775,7 +765,6 @@ def test_binaries_are_found_without_running_the_package() -> None:
 
 
 def test_binaries_that_cannot_run_say_why(open_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where the binaries cannot run the error says why."""
     binaries = open_folder.parent / "bin"
     binaries.mkdir()
     (binaries / "postgres").write_text("#!/none\n")
@@ -799,7 +788,6 @@ def test_a_cluster_of_another_version_is_left_alone(folder: Path) -> None:
 
 
 def test_a_file_in_place_of_the_folder_is_named(tmp_path: Path) -> None:
-    """A file in place of the folder is named in the error and not touched."""
     (tmp_path / "file").write_text("mine")
     for folder in tmp_path / "file", tmp_path / "file" / "data":
         with pytest.raises(DatabaseError, match=r"Not a directory.*--data"), embedded_postgres(folder):
@@ -833,7 +821,6 @@ def test_a_full_disk_ends_with_the_log_and_heals(new: Path) -> None:
 
 @pytest.mark.matrix
 def test_a_taken_port_costs_one_attempt(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A port that another program takes at the last moment costs one more attempt."""
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))
         other.listen()

@@ -100,7 +100,6 @@ def of_application(app: str, state: str, origin: str = "event_log") -> Applicati
 
 @pytest.mark.parametrize("log_first", [True, False], ids=["log first", "live first"])
 def test_an_end_that_only_the_log_knows_is_stored(engine: Engine, app: str, log_first: bool) -> None:
-    """An end that only the log knows of is stored."""
     told: list[Document] = [of_application(app, "running", "live"), of_application(app, "ended")]
     write(engine, told[::-1] if log_first else told, together=False)
     statement = text("SELECT origin, state FROM application WHERE application_id = :app")

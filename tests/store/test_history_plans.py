@@ -182,7 +182,6 @@ def test_every_list_finds_its_rows_by_an_index(engine: Engine, command: str, sor
 @pytest.mark.parametrize("is_before", [False, True], ids=["after", "before"])
 @pytest.mark.parametrize("sort", SORTS["queries"])
 def test_further_pages_are_found_by_the_index_of_their_order(engine: Engine, sort: str, is_before: bool) -> None:
-    """A page next to another is found by the index of its order."""
     by = SORTS["queries"][sort].column.name
     with engine.connect() as connection:
         row = lists.read_queries(connection, Filters(until=SINCE, limit=200), sort)[-1]
@@ -193,7 +192,6 @@ def test_further_pages_are_found_by_the_index_of_their_order(engine: Engine, sor
 
 
 def test_what_a_list_leaves_out_is_counted_by_an_index(engine: Engine) -> None:
-    """A list counts by the index of its order, or by that of its filter."""
     with engine.connect() as connection:
         row = lists.read_queries(connection, Filters(limit=50), "recent")[-1]
     end = lists.cursor_at(row, "recent", is_before=True)
@@ -383,7 +381,6 @@ def test_regressions_read_no_month_from_end_to_end(engine: Engine) -> None:
 
 
 def test_alarms_read_only_the_days_that_they_take(engine: Engine) -> None:
-    """The points of a day are read by the key, in its month."""
     day = {"start": ENDS[-1] - timedelta(days=3), "end": ENDS[-1] - timedelta(days=2)}
     (plan,) = plans_of(engine, lambda c: c.execute(text(watch.POINTS.strip()), day).all())
     assert not scanned(plan), plan

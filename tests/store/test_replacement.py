@@ -91,7 +91,6 @@ def named(version: object) -> str:
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{named(case.first)} {named(case.second)}")
 def test_documents_may_come_in_any_order(case: Case) -> None:
-    """Both ways: documents may come in any order."""
     assert (replaces(case.second, case.first), replaces(case.first, case.second)) == (case.forth, case.back)
 
 

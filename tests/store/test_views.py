@@ -119,7 +119,6 @@ def test_bytes_read_are_local_and_remote(engine: Engine) -> None:
 
 
 def test_output_ratio_is_rows_for_one_of_the_larger_side(engine: Engine) -> None:
-    """How many rows come out for one of the larger side."""
     (row,) = rows_of(engine, v_joins)
     assert (row["left_rows"], row["right_rows"], row["output_rows"], row["output_ratio"]) == (100, 9, 500, 5.0)
 

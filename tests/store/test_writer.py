@@ -135,13 +135,11 @@ def test_versions_share_nodes(engine: Engine, app: str) -> None:
 
 
 def test_an_empty_batch_writes_nothing(engine: Engine) -> None:
-    """Nothing to write is nothing to do."""
     written = Writer(engine).write([])
     assert (written.stored, written.stale, written.finished, written.refused) == (0, 0, [], [])
 
 
 def test_a_batch_over_one_statement_is_stored_whole(engine: Engine, app: str) -> None:
-    """A batch of more rows than one statement takes is stored whole."""
     documents = [execution(application_id=app, execution_id=number, stages=[RAN]) for number in range(1_201)]
     written = Writer(engine).write(documents)
     assert (written.stored, len(written.finished)) == (1_201, 1_201)
@@ -280,7 +278,6 @@ def test_executions_are_told_apart(engine: Engine, app: str) -> None:
 
 
 def test_an_execution_alone_makes_its_application_known(engine: Engine, app: str) -> None:
-    """An execution alone makes its application known, with state unknown."""
     Writer(engine).write([execution(application_id=app, application_name="etl", tags={"a": "b"})])
     row = only(read(engine, "application", app))
     assert (row["state"], row["name"], row["tags"], row["started_at"], row["sequence"]) == (
@@ -291,7 +288,6 @@ def test_an_execution_alone_makes_its_application_known(engine: Engine, app: str
 @pytest.mark.parametrize("order", list(itertools.permutations(range(4))), ids=str)
 @pytest.mark.parametrize("size", [1, 2, 4])
 def test_the_newest_application_stays_in_any_order(engine: Engine, app: str, order: tuple[int, ...], size: int) -> None:
-    """The newest document of an application is what is stored of it, whenever its executions come."""
     last = application(application_id=app, sequence=4, state="ended", ended_at_ms=STARTED_AT_MS, user="ada")
     documents: list[Document] = [
         application(application_id=app, sequence=1),
@@ -480,7 +476,6 @@ def test_rows_go_to_the_month_of_their_execution(engine: Engine, app: str) -> No
     "time", [0, ms(1970, 1, 2), ms(2013, 12, 31), ms(2200, 1, 1), 253_402_300_799_999], ids=lambda time: str(time)
 )
 def test_an_impossible_time_goes_to_the_default_partition(engine: Engine, app: str, time: int) -> None:
-    """An execution of an impossible time is kept, in the default partition."""
     document = planned(FULL, application_id=app, started_at_ms=time, ended_at_ms=time)
     assert Writer(engine).write([document]).stored == 1
     assert homes(engine, app) == ["execution_default"]
@@ -623,7 +618,6 @@ def test_a_document_that_postgresql_cannot_hold_is_refused_alone(
 
 
 def test_an_applications_document_can_be_refused(engine: Engine, app: str) -> None:
-    """An application's document can be refused as well."""
     batch: list[Document] = [application(application_id=app, job_name=LONG), execution(application_id=app)]
     written = Writer(engine).write(batch)
     assert [document for document, _ in written.refused] == [batch[0]]
@@ -717,7 +711,6 @@ def test_nothing_is_refused_while_the_schema_is_of_another_release(
 
 
 def test_the_largest_and_smallest_numbers_are_read_back(engine: Engine, app: str) -> None:
-    """The largest and smallest numbers that a document can hold are read back equal."""
     most, least = MAX_LONG, -MAX_LONG - 1
     metrics = [Metric("low", most, "sum"), Metric("high", 2, "sum"), Metric("data size", 3, "size")]
     accumulators = [
@@ -767,7 +760,6 @@ def test_any_text_is_read_back_as_it_was(engine: Engine, app: str, words: str) -
 
 
 def test_times_are_exact_to_the_millisecond(engine: Engine, app: str) -> None:
-    """Times are exact to the millisecond."""
     times = [STARTED_AT_MS + offset for offset in (0, 1, 333, 999)]
     documents = [
         execution(application_id=app, execution_id=i, started_at_ms=time, ended_at_ms=time)

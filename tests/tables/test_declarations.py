@@ -86,7 +86,6 @@ def test_files_of_views_are_as_declared(view: Table) -> None:
 
 @pytest.mark.parametrize(("name", "table"), views.OPERATORS.items())
 def test_views_have_all_columns(name: str, table: Table) -> None:
-    """A column that is added to a table is in its view; packed tables are unpacked there."""
     shown = {column.info["sql"] for column in views.metadata.tables[name].columns}
     own = tables.EXECUTION_KEY if table in tables.PACKED else [column.name for column in table.columns]
     assert {f"o.{each}" for each in own} <= shown

@@ -281,7 +281,6 @@ def test_a_line_has_few_names() -> None:
 
 
 def test_a_line_of_several_operators_has_their_place() -> None:
-    """What may be of several has a line, with its place in the plan."""
     stage = ran(7, 0, 1_000, 100, **{"code 1 processNext": 3, "code 1 range_nextBatch_0": 1})
     stored, found = made(CODE, stage)
     assert lines(stored, found) == [
@@ -418,7 +417,6 @@ def test_joins_of_which_nothing_is_known_come_last() -> None:
 
 
 def test_what_runs_has_task_time_only() -> None:
-    """What runs has task time only."""
     stage = ran(7, 200, 900, 1_000, other=1)
     stored, found = check(planned(BROADCAST, stages=[stage], state="running"))
     assert lines(stored, found) == [("no operator: starting up, compiling code", 0, 1_000)]

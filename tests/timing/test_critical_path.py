@@ -178,7 +178,6 @@ def test_slack_of_a_shuffle_that_several_jobs_read() -> None:
 
 
 def test_only_attempts_that_ended_have_slack() -> None:
-    """Only those that ended have it."""
     unfinished = replace(ran(1, 0, 0, attempt=1), state="failed", completed_at_ms=None, first_launch_at_ms=None)
     found = path([job(0, 0, 300, 1), job(1, 0, 1_000, 2)], [ran(1, 0, 300), unfinished, ran(2, 0, 1_000)])
     assert found.slack_ms == {(1, 0): 700, (2, 0): 0}
@@ -198,7 +197,6 @@ def test_a_job_may_wait_for_a_stage_of_another() -> None:
 
 
 def test_a_repeated_attempt_has_a_cause_of_its_own() -> None:
-    """A later attempt has one cause, the first one keeps its own."""
     stages = [
         *(ran(1, 0, 200), ran(1, 400, 500, attempt=1)),
         *(ran(2, 200, 390, 1, state="failed", failure="fetch"), ran(2, 500, 1_000, 1, attempt=1)),
@@ -381,6 +379,5 @@ def test_thousands_of_stages_take_linear_time(make: Callable[[int], Execution]) 
 
 @pytest.mark.parametrize("make", MANY)
 def test_work_grows_linearly(make: Callable[[int], Execution]) -> None:
-    """Twice the document is twice the work."""
     small, large = make(200), make(400)
     assert steps(lambda: critical_path(large)) < 2.5 * steps(lambda: critical_path(small))

@@ -268,7 +268,6 @@ def test_without_samples_only_measured_times_are_an_operators() -> None:
 
 
 def test_times_that_overlap_are_no_parts() -> None:
-    """Times that overlap are no parts."""
     found = spent(JOIN.replace("sort time=20", "sort time=200"), {})
     assert [(row["part"], row["task_time_ms"]) for row in found] == [("rest", 100)]
 
