@@ -32,10 +32,7 @@ def clicks_and_impressions(c: Case) -> Planted:
         "SELECT ad, button, count(*), max(crc32(concat(i.session, '-', button))) FROM clicks k JOIN impressions i ON"
         " k.user_id = i.user_id{} GROUP BY ad, button"
     )
-    return Planted(
-        lambda: c.spark.sql(query.format("")).collect(),
-        lambda: c.spark.sql(query.format(" AND k.session = i.session")).collect(),
-    )
+    return c.with_each(query, "", " AND k.session = i.session")
 
 
 @scenario("join_output", ("SortMergeJoin", "sku"), ("BroadcastHashJoin", "sku"), ("ShuffledHashJoin", "sku"))
@@ -45,10 +42,7 @@ def versions_of_a_dimension(c: Case) -> Planted:
     c.table("lines", c.range(900_000 * c.n, "pmod(hash(id), 20000) AS sku", "id % 7 AS pieces"))
     hashed = HASH.format("concat(sku, price)")
     query = f"SELECT pieces, max({hashed}) FROM lines JOIN prices USING (sku){{}} GROUP BY pieces"
-    return Planted(
-        lambda: c.spark.sql(query.format("")).collect(),
-        lambda: c.spark.sql(query.format(" WHERE version = 11")).collect(),
-    )
+    return c.with_each(query, "", " WHERE version = 11")
 
 
 @scenario("compute join_output", ("CartesianProduct", ""), ("BroadcastNestedLoopJoin", ""))
@@ -77,10 +71,7 @@ def default_account(c: Case) -> Planted:
     c.table("bookings", c.range(1_000_000 * c.n, key, "concat('text ', id) AS text"))
     c.table("accounts", c.range(40_000, "id - 1 AS account", "concat('name', id) AS name"))
     query = f"SELECT max({HASH.format('concat(text, name)')}) FROM bookings JOIN accounts USING (account)"
-    return Planted(
-        lambda: c.spark.sql(query).collect(),
-        lambda: c.spark.sql(query.replace("SELECT", "SELECT /*+ BROADCAST(accounts) */")).collect(),
-    )
+    return c.queries(query, query.replace("SELECT", "SELECT /*+ BROADCAST(accounts) */"))
 
 
 @scenario("output_skew join_output", ("BroadcastHashJoin", "tag"), settings=FOUR_SLOTS)
@@ -97,10 +88,7 @@ def hot_tag_of_a_broadcast(c: Case) -> Planted:
     query = (
         "SELECT /*+ BROADCAST(rules) */ v, max(crc32(concat(v, rule))) FROM events JOIN rules USING (tag){} GROUP BY v"
     )
-    return Planted(
-        lambda: c.spark.sql(query.format("")).collect(),
-        lambda: c.spark.sql(query.format(" WHERE tag <> 0")).collect(),
-    )
+    return c.with_each(query, "", " WHERE tag <> 0")
 
 
 @scenario("broadcast", ("BroadcastExchange", ""), ("BroadcastHashJoin", "id"), settings={"spark.driver.memory": "3g"})
@@ -160,10 +148,7 @@ def window_of_two_values(c: Case) -> Planted:
     """PARTITION BY a column that has two values: two tasks do all."""
     c.table("people", c.range(1_500_000 * c.n, "id % 2 AS sex", "hash(id) AS income", "id % 40 AS district"))
     query = "SELECT max(r) FROM (SELECT rank() OVER (PARTITION BY {} ORDER BY income) AS r FROM people)"
-    return Planted(
-        lambda: c.spark.sql(query.format("sex")).collect(),
-        lambda: c.spark.sql(query.format("sex, district")).collect(),
-    )
+    return c.with_each(query, "sex", "sex, district")
 
 
 @scenario("tiny_tasks", ("Exchange", ""), ("Scan", ""), ("Range", ""), ("Project", ""), ("HashAggregate", ""))
@@ -300,10 +285,7 @@ def similar_names(c: Case) -> Planted:
         "SELECT count(*) FROM people a JOIN people b ON a.district = b.district AND a.id < b.id{} WHERE"
         " levenshtein(a.name, b.name) < 2"
     )
-    return Planted(
-        lambda: c.spark.sql(query.format("")).collect(),
-        lambda: c.spark.sql(query.format(" AND right(a.name, 2) = right(b.name, 2)")).collect(),
-    )
+    return c.with_each(query, "", " AND right(a.name, 2) = right(b.name, 2)")
 
 
 @scenario("compute few_tasks", ("Window", "day"))
@@ -313,7 +295,7 @@ def long_frames(c: Case) -> Planted:
     query = (
         "SELECT max(m) FROM (SELECT min(price) OVER (PARTITION BY day ORDER BY id ROWS {} PRECEDING) AS m FROM ticks)"
     )
-    return Planted(lambda: c.spark.sql(query.format(2_000)).collect(), lambda: c.spark.sql(query.format(20)).collect())
+    return c.with_each(query, 2_000, 20)
 
 
 @scenario(
@@ -323,9 +305,8 @@ def arrays_by_lambda(c: Case) -> Planted:
     """Higher-order functions over arrays of hundreds of values."""
     c.table("series", c.range(20_000 * c.n, "transform(sequence(1, 300), i -> double((i * id) % 1000)) AS v"))
     slow = "aggregate(transform(filter(v, x -> x > 3), x -> sqrt(x) * 2), 0D, (a, x) -> a + x)"
-    return Planted(
-        lambda: c.spark.sql(f"SELECT max(s) FROM (SELECT {slow} AS s FROM series)").collect(),
-        lambda: c.spark.sql("SELECT max(s) FROM (SELECT size(v) AS s FROM series)").collect(),
+    return c.queries(
+        f"SELECT max(s) FROM (SELECT {slow} AS s FROM series)", "SELECT max(s) FROM (SELECT size(v) AS s FROM series)"
     )
 
 
@@ -348,7 +329,7 @@ def log_lines(c: Case) -> Planted:
     query = f"SELECT f1, f8, count(*), max(f4), max(f6), max(f9) FROM (SELECT {each} FROM log) GROUP BY f1, f8"
     parts = "(SELECT split(line, ' ') AS p FROM log)"
     split = f"SELECT p[0], p[8], count(*), max(p[3]), max(p[5]), max(p[9]) FROM {parts} GROUP BY 1, 2"
-    return Planted(lambda: c.spark.sql(query).collect(), lambda: c.spark.sql(split).collect())
+    return c.queries(query, split)
 
 
 @scenario("compute shuffle spill", ("Sort", ""), ("Exchange", "rangepartitioning"), ("SortMergeJoin", ""))
@@ -366,10 +347,7 @@ def sets_of_each(c: Case) -> Planted:
     """collect_set of texts by user, only for their number."""
     c.table("pages", c.range(700_000 * c.n, "id % 5000 AS user_id", "concat('/page/', pmod(hash(id), 60000)) AS page"))
     query = "SELECT max(n) FROM (SELECT user_id, {} AS n FROM pages GROUP BY user_id)"
-    return Planted(
-        lambda: c.spark.sql(query.format("size(array_sort(collect_set(page)))")).collect(),
-        lambda: c.spark.sql(query.format("approx_count_distinct(page)")).collect(),
-    )
+    return c.with_each(query, "size(array_sort(collect_set(page)))", "approx_count_distinct(page)")
 
 
 # Scans and writes
@@ -410,10 +388,7 @@ def filter_on_a_hidden_partition(c: Case) -> Planted:
     frame = c.spark.read.schema("id long, t string, u string, day int").json(path)
     frame.createOrReplaceTempView("days")
     query = "SELECT count(*), max(t), max(u) FROM days WHERE {}"
-    return Planted(
-        lambda: c.spark.sql(query.format("day + id % 2 - id % 2 = 7")).collect(),
-        lambda: c.spark.sql(query.format("day = 7")).collect(),
-    )
+    return c.with_each(query, "day + id % 2 - id % 2 = 7", "day = 7")
 
 
 @scenario("commit small_files tiny_tasks driver", ("Execute InsertIntoHadoopFsRelationCommand", ""), ("WriteFiles", ""))
@@ -444,7 +419,7 @@ def join_that_spills(c: Case) -> Planted:
     c.table("a", c.range(500_000 * c.n, "pmod(hash(id), 1000000) AS k", "sha2(string(id), 256) AS t"))
     c.table("b", c.range(500_000 * c.n, "pmod(hash(id, 1), 1000000) AS k", "sha2(string(id), 256) AS u"))
     query = "SELECT count(*), max(crc32(concat(t, u))) FROM a JOIN b USING (k)"
-    return Planted(lambda: c.spark.sql(query).collect(), lambda: c.spark.sql(query).collect())
+    return c.queries(query, query)
 
 
 @scenario("shuffle compute", ("Exchange", ""), ("HashAggregate", ""), ("SortAggregate", ""), conf=NO_AQE)

@@ -40,11 +40,9 @@ def not_in_with_nulls(c: Case) -> Planted:
     c.table("seen", c.range(5_000 * c.n, "nullif(id % 100000, -1) AS a", "nullif(id % 77, -1) AS b"))
     c.table("asked", c.range(40_000, "nullif(id * 3, -1) AS a", "nullif(id % 78, -1) AS b"))
     query = "SELECT count(*) FROM asked WHERE {}"
-    return Planted(
-        lambda: c.spark.sql(query.format("(a, b) NOT IN (SELECT a, b FROM seen)")).collect(),
-        lambda: c.spark.sql(
-            query.format("NOT EXISTS (SELECT 1 FROM seen WHERE seen.a = asked.a AND seen.b = asked.b)")
-        ).collect(),
+    return c.queries(
+        query.format("(a, b) NOT IN (SELECT a, b FROM seen)"),
+        query.format("NOT EXISTS (SELECT 1 FROM seen WHERE seen.a = asked.a AND seen.b = asked.b)"),
     )
 
 
@@ -55,10 +53,7 @@ def price_valid_from(c: Case) -> Planted:
     c.table("sales", c.range(120_000 * c.n, "pmod(hash(id), 1000000) AS at"))
     join = "JOIN prices p ON s.at >= p.valid_from AND s.at <= p.valid_to"
     query = "SELECT sum(price) FROM sales s {}"
-    return Planted(
-        lambda: c.spark.sql(query.format(join)).collect(),
-        lambda: c.spark.sql(query.format(f"{join} AND s.at div 400 = p.valid_from div 400")).collect(),
-    )
+    return c.with_each(query, join, f"{join} AND s.at div 400 = p.valid_from div 400")
 
 
 @scenario(
@@ -144,10 +139,7 @@ def table_function(c: Case) -> Planted:
 
     c.spark.udtf.register("words_of", Words)
     query = "SELECT count(*), max(word) FROM notes, LATERAL {}"
-    return Planted(
-        lambda: c.spark.sql(query.format("words_of(note)")).collect(),
-        lambda: c.spark.sql(query.format("explode(split(note, ' ')) AS t(word)")).collect(),
-    )
+    return c.with_each(query, "words_of(note)", "explode(split(note, ' ')) AS t(word)")
 
 
 @scenario("python", ("ArrowAggregatePython", ""), ("AggregateInPandas", ""), ("ArrowAggregate", ""))
@@ -290,10 +282,7 @@ def distance_of_texts(c: Case) -> Planted:
         c.range(1_200 * c.n, "id % 3 AS block", "sha2(string(id), 256) AS name"),
     )
     query = "SELECT count(*) FROM people a JOIN people b ON a.block = b.block AND a.id < b.id WHERE {}"
-    return Planted(
-        lambda: c.spark.sql(query.format("levenshtein(a.name, b.name) < 9")).collect(),
-        lambda: c.spark.sql(query.format("a.name = b.name")).collect(),
-    )
+    return c.with_each(query, "levenshtein(a.name, b.name) < 9", "a.name = b.name")
 
 
 # Sources and writes
@@ -360,11 +349,7 @@ def one_small_file_of_work(c: Case) -> Planted:
     """A file of few bytes is one task, and each row of it is much work."""
     c.table("seeds", c.range(6_000 * c.n, "id % 50 AS g"), files=1)
     work = f"aggregate(sequence(1, 100), 0L, (a, x) -> a + {HASH.format('concat(id, x)')})"
-    query = "SELECT max({}) FROM {}"
-    return Planted(
-        lambda: c.spark.sql(query.format(work, "seeds")).collect(),
-        lambda: c.spark.sql(query.format(work, "(SELECT /*+ REPARTITION(16) */ * FROM seeds)")).collect(),
-    )
+    return c.with_each(f"SELECT max({work}) FROM {{}}", "seeds", "(SELECT /*+ REPARTITION(16) */ * FROM seeds)")
 
 
 # The driver, caches, memory
@@ -398,9 +383,8 @@ def loop_of_small_jobs(c: Case) -> Planted:
     """head() in a loop over partitions: many short jobs of one query."""
     c.table("parts", c.range(50_000 * c.n, "id % 40 AS p", "id % 7 AS v"))
     union = " UNION ALL ".join(f"(SELECT p, max(v) AS m FROM parts WHERE p = {i} GROUP BY p)" for i in range(40))
-    return Planted(
-        lambda: c.spark.sql(f"SELECT max(m) FROM ({union})").collect(),
-        lambda: c.spark.sql("SELECT max(m) FROM (SELECT p, max(v) AS m FROM parts GROUP BY p)").collect(),
+    return c.queries(
+        f"SELECT max(m) FROM ({union})", "SELECT max(m) FROM (SELECT p, max(v) AS m FROM parts GROUP BY p)"
     )
 
 
@@ -457,10 +441,7 @@ def wide_rows_for_a_semi_join(c: Case) -> Planted:
     query = (
         "SELECT {} count(*), max(c0), max(c1), max(c2), max(c3), max(c4) FROM documents LEFT SEMI JOIN wanted ON id = w"
     )
-    return Planted(
-        lambda: c.spark.sql(query.format("")).collect(),
-        lambda: c.spark.sql(query.format("/*+ BROADCAST(wanted) */")).collect(),
-    )
+    return c.with_each(query, "", "/*+ BROADCAST(wanted) */")
 
 
 @scenario(

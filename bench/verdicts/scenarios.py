@@ -53,6 +53,14 @@ class Case:
         """Rows with an `id`, and these columns."""
         return self.spark.range(0, int(rows), 1, partitions).selectExpr("id", *columns)
 
+    def queries(self, query: str, repaired: str) -> Planted:
+        """Both in SQL."""
+        return Planted(lambda: self.spark.sql(query).collect(), lambda: self.spark.sql(repaired).collect())
+
+    def with_each(self, query: str, wrong: object, right: object) -> Planted:
+        """Both in SQL, with other words in place of ``{}``."""
+        return self.queries(query.format(wrong), query.format(right))
+
 
 @dataclass(frozen=True)
 class Planted:
@@ -137,7 +145,7 @@ def self_join(c: Case) -> Planted:
         f"SELECT a.region, sum(b.n), sum(b.amount) FROM sales a JOIN ({first}) b ON a.customer_id ="
         " b.customer_id GROUP BY 1"
     )
-    return Planted(lambda: c.spark.sql(query).collect(), lambda: c.spark.sql(better).collect())
+    return c.queries(query, better)
 
 
 @scenario("join_output output_skew", ("SortMergeJoin", "day"), conf=NO_BROADCAST)
@@ -147,10 +155,7 @@ def join_on_half_the_key(c: Case) -> Planted:
     c.table("orders", c.range(200_000, "id % 1000 AS store", f"pmod(hash(id), {days}) AS day", "id % 89 AS amount"))
     c.table("prices", c.range(200_000, "id % 1000 AS store", f"pmod(hash(id + 5), {days}) AS day", "id % 7 AS price"))
     query = "SELECT o.day, sum(amount * price) FROM orders o JOIN prices p ON o.day = p.day{} GROUP BY 1"
-    return Planted(
-        lambda: c.spark.sql(query.format("")).collect(),
-        lambda: c.spark.sql(query.format(" AND o.store = p.store")).collect(),
-    )
+    return c.with_each(query, "", " AND o.store = p.store")
 
 
 @scenario("compute join_output", ("BroadcastNestedLoopJoin", "ip"), ("CartesianProduct", "ip"))
@@ -166,7 +171,7 @@ def range_join(c: Case) -> Planted:
         " GROUP BY 1"
     )
     bins = " AND e.ip div 10000 = r.first_ip div 10000"
-    return Planted(lambda: c.spark.sql(query.format("")).collect(), lambda: c.spark.sql(query.format(bins)).collect())
+    return c.with_each(query, "", bins)
 
 
 @scenario("compute join_output", ("BroadcastNestedLoopJoin", "OR"), ("CartesianProduct", "OR"))
@@ -177,7 +182,7 @@ def join_with_or(c: Case) -> Planted:
     query = "SELECT count(*) FROM people p JOIN contacts c ON p.email = c.email OR p.phone = c.phone"
     union = "SELECT p.id, c.id AS other FROM people p JOIN contacts c ON p.{0} = c.{0}"
     better = f"SELECT count(*) FROM ({union.format('email')} UNION {union.format('phone')})"
-    return Planted(lambda: c.spark.sql(query).collect(), lambda: c.spark.sql(better).collect())
+    return c.queries(query, better)
 
 
 @scenario(
@@ -200,7 +205,7 @@ def skewed_join(c: Case) -> Planted:
     c.table("customers", c.range(100_000, "id AS customer_id", "concat('name', id) AS name"))
     query = "SELECT max({}) FROM orders o JOIN customers c ON o.customer_id = c.customer_id"
     query = query.format("sha2(sha2(sha2(concat(note, name), 512), 512), 512)")
-    return Planted(lambda: c.spark.sql(query).collect(), lambda: c.spark.sql(query).collect())
+    return c.queries(query, query)
 
 
 @scenario(
@@ -221,10 +226,7 @@ def skewed_by_nulls(c: Case) -> Planted:
     )
     known = query.format("(SELECT * FROM clicks WHERE user_id IS NOT NULL)")
     unknown = "SELECT max(sha2(page, 512)) FROM clicks WHERE user_id IS NULL"
-    return Planted(
-        lambda: c.spark.sql(query.format("clicks")).collect(),
-        lambda: c.spark.sql(f"{known} UNION ALL {unknown}").collect(),
-    )
+    return c.queries(query.format("clicks"), f"{known} UNION ALL {unknown}")
 
 
 @scenario("output_skew join_output", ("SortMergeJoin", "product_id"), conf=NO_BROADCAST, settings=FOUR_SLOTS)
@@ -235,10 +237,7 @@ def hot_key_on_both_sides(c: Case) -> Planted:
     c.table("views", c.range(600_000, key, "id % 31 AS v"))
     c.table("buys", c.range(600_000, key, "id % 37 AS b"))
     query = "SELECT v, count(*), sum(b + v) FROM views JOIN buys USING (product_id){} GROUP BY v"
-    return Planted(
-        lambda: c.spark.sql(query.format("")).collect(),
-        lambda: c.spark.sql(query.format(" WHERE product_id <> -1")).collect(),
-    )
+    return c.with_each(query, "", " WHERE product_id <> -1")
 
 
 @scenario("broadcast", ("BroadcastExchange", ""), ("BroadcastHashJoin", "key"), settings={"spark.driver.memory": "3g"})
@@ -247,9 +246,7 @@ def large_broadcast(c: Case) -> Planted:
     c.table("large", c.range(1_200_000 * c.n, "id AS key", "sha2(string(id), 256) AS text"))
     c.table("small", c.range(20_000, "id * 50 AS key", "id % 10 AS g"))
     query = "SELECT /*+ BROADCAST({}) */ g, count(*), sum(crc32(text)) FROM small JOIN large USING (key) GROUP BY g"
-    return Planted(
-        lambda: c.spark.sql(query.format("large")).collect(), lambda: c.spark.sql(query.format("small")).collect()
-    )
+    return c.with_each(query, "large", "small")
 
 
 @scenario(
@@ -281,10 +278,7 @@ def repeated_broadcast(c: Case) -> Planted:
     one = "SELECT /*+ BROADCAST(texts) */ g, sum(crc32(c{0})) AS m FROM small JOIN texts USING (key) GROUP BY g"
     query = " UNION ALL ".join(one.format(i) for i in range(4))
     joined = "SELECT /*+ BROADCAST(small) */ g, stack(4, c0, c1, c2, c3) AS c FROM small JOIN texts USING (key)"
-    return Planted(
-        lambda: c.spark.sql(query).collect(),
-        lambda: c.spark.sql(f"SELECT g, sum(crc32(c)) FROM ({joined}) GROUP BY g").collect(),
-    )
+    return c.queries(query, f"SELECT g, sum(crc32(c)) FROM ({joined}) GROUP BY g")
 
 
 # Aggregations and windows
@@ -326,9 +320,7 @@ def skewed_window(c: Case) -> Planted:
         c.range(1_000_000 * c.n, "if(id % 20 < 19, 1, id % 500) AS shop", "hash(id) AS at", "id % 9 AS amount"),
     )
     query = "SELECT count(*), max(s) FROM (SELECT sum(amount) OVER (PARTITION BY {} ORDER BY at) AS s FROM receipts)"
-    return Planted(
-        lambda: c.spark.sql(query.format("shop")).collect(), lambda: c.spark.sql(query.format("shop, id % 8")).collect()
-    )
+    return c.with_each(query, "shop", "shop, id % 8")
 
 
 @scenario("few_tasks compute", ("Window", ""), ("Exchange", "SinglePartition"), ("Sort", ""), settings=FOUR_SLOTS)
@@ -336,10 +328,7 @@ def window_without_partitions(c: Case) -> Planted:
     """A window without PARTITION BY has one task."""
     c.table("readings", c.range(1_000_000 * c.n, "hash(id) AS at", "id % 64 AS sensor", "id % 9 AS v"))
     query = "SELECT count(*), max(s) FROM (SELECT avg(v) OVER ({} ORDER BY at ROWS 20 PRECEDING) AS s FROM readings)"
-    return Planted(
-        lambda: c.spark.sql(query.format("")).collect(),
-        lambda: c.spark.sql(query.format("PARTITION BY sensor")).collect(),
-    )
+    return c.with_each(query, "", "PARTITION BY sensor")
 
 
 @scenario(
@@ -388,7 +377,7 @@ def exploded_dates(c: Case) -> Planted:
     exploded = "SELECT room, hour FROM bookings LATERAL VIEW explode(sequence(0, hours)) AS hour"
     query = f"SELECT room, count(*), sum(hour) FROM ({exploded}) GROUP BY room"
     better = "SELECT room, sum(hours + 1), sum(hours * (hours + 1) div 2) FROM bookings GROUP BY room"
-    return Planted(lambda: c.spark.sql(query).collect(), lambda: c.spark.sql(better).collect())
+    return c.queries(query, better)
 
 
 @scenario(
@@ -399,10 +388,7 @@ def several_distinct_counts(c: Case) -> Planted:
     columns = [f"pmod(hash(id, {i}), {20_000 + i}) AS c{i}" for i in range(6)]
     c.table("hits", c.range(250_000 * c.n, "id % 20 AS g", *columns))
     query = "SELECT g, " + ", ".join(f"{{0}}c{i})" for i in range(6)) + " FROM hits GROUP BY g"
-    return Planted(
-        lambda: c.spark.sql(query.format("count(DISTINCT ")).collect(),
-        lambda: c.spark.sql(query.format("approx_count_distinct(")).collect(),
-    )
+    return c.with_each(query, "count(DISTINCT ", "approx_count_distinct(")
 
 
 @scenario(
@@ -419,10 +405,7 @@ def work_after_limit(c: Case) -> Planted:
     c.table("lines", c.range(4_000_000, "id % 100 AS g"))
     heavy = "SELECT g, sum(crc32(sha2(sha2(sha2(string(id), 512), 512), 512))) FROM ({}) GROUP BY g"
     rows = 500_000 * c.n
-    return Planted(
-        lambda: c.spark.sql(heavy.format(f"SELECT * FROM lines LIMIT {rows}")).collect(),
-        lambda: c.spark.sql(heavy.format(f"SELECT * FROM lines WHERE id < {rows}")).collect(),
-    )
+    return c.with_each(heavy, f"SELECT * FROM lines LIMIT {rows}", f"SELECT * FROM lines WHERE id < {rows}")
 
 
 @scenario(
@@ -439,7 +422,7 @@ def one_shuffle_partition(c: Case) -> Planted:
     """Somebody set spark.sql.shuffle.partitions to 1 for a small job."""
     c.table("moves", c.range(1_000_000 * c.n, "pmod(hash(id), 5000) AS k", "hash(id, 1) AS at", "id % 9 AS v"))
     query = "SELECT count(*), max(s) FROM (SELECT sum(v) OVER (PARTITION BY k ORDER BY at) AS s FROM moves)"
-    return Planted(lambda: c.spark.sql(query).collect(), lambda: c.spark.sql(query).collect())
+    return c.queries(query, query)
 
 
 @scenario("output_skew compute", ("Generate", "explode"), ("Generate", "sequence"), settings=FOUR_SLOTS)
@@ -454,10 +437,7 @@ def one_row_explodes(c: Case) -> Planted:
         " (SELECT /*+ REPARTITION(8) */ * FROM (SELECT id, days, explode(sequence(1, days, 100000)) AS d FROM"
         " contracts))"
     )
-    return Planted(
-        lambda: c.spark.sql(query).collect(),
-        lambda: c.spark.sql(f"SELECT max(sha2(string(d), 256)), count(*) FROM ({split})").collect(),
-    )
+    return c.queries(query, f"SELECT max(sha2(string(d), 256)), count(*) FROM ({split})")
 
 
 @scenario("compute", ("ObjectHashAggregate", "percentile"), ("SortAggregate", "percentile"))
@@ -465,10 +445,7 @@ def exact_percentiles(c: Case) -> Planted:
     """Exact percentiles keep each value."""
     c.table("latencies", c.range(1_000_000 * c.n, "id % 20 AS g", "rand(5) AS ms"))
     query = "SELECT g, {}(ms, array(0.5, 0.9, 0.99)) FROM latencies GROUP BY g"
-    return Planted(
-        lambda: c.spark.sql(query.format("percentile")).collect(),
-        lambda: c.spark.sql(query.format("percentile_approx")).collect(),
-    )
+    return c.with_each(query, "percentile", "percentile_approx")
 
 
 # Python
@@ -548,10 +525,7 @@ def backtracking(c: Case) -> Planted:
     texts = "concat(repeat('ab', 10), if(id % 50 = 0, '', '!'), '') AS code"
     c.table("codes", c.range(120_000 * c.n, texts, "id % 1000 AS g"))
     query = "SELECT g, count(*) FROM codes WHERE code RLIKE '{}' GROUP BY g"
-    return Planted(
-        lambda: c.spark.sql(query.format("^(a|b|ab)+$")).collect(),
-        lambda: c.spark.sql(query.format("^[ab]+$")).collect(),
-    )
+    return c.with_each(query, "^(a|b|ab)+$", "^[ab]+$")
 
 
 @scenario("compute", ("Project", "get_json_object"), ("HashAggregate", "get_json_object"))
@@ -563,12 +537,8 @@ def json_field_by_field(c: Case) -> Planted:
     each = ", ".join(f"get_json_object(j, '$.{name}') AS {name}" for name in fields)
     outer = ", ".join(f"max({name})" for name in fields)
     schema = ", ".join(f"{name} string" for name in fields)
-    return Planted(
-        lambda: c.spark.sql(f"SELECT {outer} FROM (SELECT {each} FROM messages)").collect(),
-        lambda: c.spark.sql(
-            f"SELECT {outer} FROM (SELECT inline(array(from_json(j, '{schema}'))) FROM messages)"
-        ).collect(),
-    )
+    inlined = f"inline(array(from_json(j, '{schema}')))"
+    return c.with_each(f"SELECT {outer} FROM (SELECT {{}} FROM messages)", each, inlined)
 
 
 @scenario("compute", ("Project", "regexp_replace"), ("HashAggregate", "regexp_replace"))
@@ -579,10 +549,7 @@ def cleaning_with_expressions(c: Case) -> Planted:
     for mark in (",", ";", ":", "!", "\\\\.", "\\\\?", "\\\\s+", "-+"):
         nested = f"regexp_replace({nested}, '{mark}', '')"
     query = "SELECT g, sum(crc32(t)) FROM (SELECT id % 100 AS g, {} AS t FROM notes) GROUP BY g"
-    return Planted(
-        lambda: c.spark.sql(query.format(nested)).collect(),
-        lambda: c.spark.sql(query.format("translate(note, ',;:!.?- ', '')")).collect(),
-    )
+    return c.with_each(query, nested, "translate(note, ',;:!.?- ', '')")
 
 
 @scenario("compute shuffle", ("Sort", "note"), ("Exchange", "rangepartitioning"))
@@ -598,10 +565,7 @@ def dates_as_texts(c: Case) -> Planted:
     c.table("bills", c.range(1_000_000 * c.n, "timestamp_seconds(1700000000 + id) AS at", "id % 9 AS v"))
     slow = "date_format(to_timestamp(date_format(at, 'yyyy-MM-dd HH:mm:ss'), 'yyyy-MM-dd HH:mm:ss'), 'yyyy-MM')"
     query = "SELECT m, sum(v) FROM (SELECT {} AS m, v FROM bills) GROUP BY m"
-    return Planted(
-        lambda: c.spark.sql(query.format(slow)).collect(),
-        lambda: c.spark.sql(query.format("trunc(at, 'MM')")).collect(),
-    )
+    return c.with_each(query, slow, "trunc(at, 'MM')")
 
 
 # Scans
@@ -869,7 +833,7 @@ def union_of_many(c: Case) -> Planted:
     c.table("lines", c.range(1_000, "id % 50 AS k"))
     query = " UNION ALL ".join(f"SELECT k, max(id) AS m FROM lines WHERE k = {i} GROUP BY k" for i in range(30 * c.n))
     better = f"SELECT k, max(id) AS m FROM lines WHERE k < {30 * c.n} GROUP BY k"
-    return Planted(lambda: c.spark.sql(query).collect(), lambda: c.spark.sql(better).collect())
+    return c.queries(query, better)
 
 
 @scenario("small_files commit", ("Execute InsertIntoHadoopFsRelationCommand", ""), ("WriteFiles", ""))
