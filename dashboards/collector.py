@@ -23,38 +23,29 @@ def collector() -> dashboard.Dashboard:
         "Joinsight: Collector",
         "Does the collector keep up, how fast is it, and what did live executions cost?"
         " Backfilled executions do not count.",
-        [_prometheus(), _label("scrape", "Scrape job", "job"), _label("instance", "Collector", "instance")],
+        [PROMETHEUS_VARIABLE, _label("scrape", "Scrape job", "job"), _label("instance", "Collector", "instance")],
         [
             ("Is anything wrong?", _numbers()),
-            ("What comes in", [_documents(), _refusals(), _requests(), _senders()]),
-            ("Working it off", [_work_time(), _waiting(), _held()]),
+            ("What comes in", [DOCUMENTS, REFUSALS, REQUESTS, SENDERS]),
+            ("Working it off", [WORK_TIME, WAITING, HELD]),
             (
                 "What live executions cost",
                 [
-                    _executions(),
-                    _running(),
-                    _durations(),
-                    _bytes(),
-                    _broadcasts(),
-                    _joins(),
-                    _decisions(),
-                    _skew(),
-                    _tasks(),
+                    EXECUTIONS,
+                    RUNNING,
+                    DURATIONS,
+                    BYTES,
+                    BROADCASTS,
+                    JOINS,
+                    DECISIONS,
+                    SKEW,
+                    TASKS,
                 ],
             ),
-            ("By job", [_jobs(), _findings()]),
+            ("By job", [_jobs(), FINDINGS]),
         ],
         time="now-6h",
         refresh="1m",
-    )
-
-
-def _prometheus() -> Variable:
-    return (
-        dashboard.DatasourceVariable("prometheus")
-        .label("Prometheus")
-        .description("The data source that scrapes the collectors")
-        .type("prometheus")
     )
 
 
@@ -133,209 +124,6 @@ def _numbers() -> list[Panel]:
     ]
 
 
-def _documents() -> Panel:
-    return series(
-        "Documents",
-        "Documents per second by outcome. Stale ones are duplicates or outdated and harmless, unless most are: then"
-        " responses do not reach the listeners. Refused ones are lost.",
-        promql(_rate("joinsight_documents_total", "outcome"), "{{outcome}}"),
-        "docs/s",
-        Drawn(bars=False, named=tuple(GROUPS["documents"])),
-        span=6,
-    )
-
-
-def _refusals() -> Panel:
-    return series(
-        "Refused by reason",
-        "Refused documents per second. version: a listener newer than the collector; json, schema: not our listener,"
-        " or a proxy that truncates; size: set a lower limit for plans; fault: please report it.",
-        promql(_rate("joinsight_refused_documents_total", "reason"), "{{reason}}"),
-        "docs/s",
-        Drawn(bars=False),
-        span=6,
-    )
-
-
-def _requests() -> Panel:
-    return series(
-        "Requests",
-        "Requests per second by response status. 400: some lines were refused. 401: a token is missing or wrong."
-        " 403: host name or web site not allowed. 413: too large. 415: not sent as a batch."
-        " 429 and 503: overload or no database; listeners retry.",
-        promql(_rate("joinsight_requests_total", "status"), "{{status}}"),
-        "reqps",
-        Drawn(bars=False, named=tuple(GROUPS["statuses"])),
-        span=6,
-    )
-
-
-def _senders() -> Panel:
-    return series(
-        "Requests by token",
-        "Who sends how much: a line for each token's name. If a line ends, that team stopped running jobs, or cannot"
-        " reach the collector. Empty if the collector has no tokens.",
-        promql(_rate("joinsight_token_requests_total", "token"), "{{token}}"),
-        "reqps",
-        Drawn(bars=False),
-        span=6,
-    )
-
-
-def _work_time() -> Panel:
-    return series(
-        "Time for a batch",
-        "95th percentile of the time to decode a request, and to write it. If writing takes over a second for long,"
-        " check PostgreSQL's disks, its checkpoints, and its other users.",
-        [
-            promql(_quantile(0.95, "joinsight_decode_seconds"), "read and check"),
-            promql(_quantile(0.95, "joinsight_write_seconds"), "write", "B"),
-        ],
-        "s",
-        Drawn(bars=False, stacked=False, named=("write",)),
-        span=8,
-    )
-
-
-def _waiting() -> Panel:
-    return series(
-        "Requests waiting",
-        "Requests being written or waiting, by collector. A line that rises and does not fall means that more"
-        " arrives than PostgreSQL can take: listeners spool meanwhile, nothing is lost.",
-        promql(f"sum by (instance) (joinsight_requests_waiting{OURS})", "{{instance}}"),
-        "short",
-        Drawn(bars=False, stacked=False),
-        span=8,
-    )
-
-
-def _held() -> Panel:
-    return series(
-        "Bytes of requests held",
-        "Bytes of requests in a collector's memory. It answers 429 rather than take more than its limit.",
-        promql(f"sum by (instance) (joinsight_requests_held_bytes{OURS})", "{{instance}}"),
-        "bytes",
-        Drawn(bars=False, stacked=False),
-        span=8,
-    )
-
-
-def _executions() -> Panel:
-    return series(
-        "Executions that ended",
-        "SQL executions per second by state, as their last document comes. The Overview has them by when they started.",
-        promql(_rate("joinsight_executions_total", "state"), "{{state}}"),
-        "ops",
-        Drawn(bars=False, named=("succeeded", "failed", "cancelled", "lost")),
-        span=6,
-    )
-
-
-def _durations() -> Panel:
-    return series(
-        "Duration of executions",
-        "Median and 95th percentile over all executions that ended. It says whether the cluster as a whole is slow; for"
-        " one query see History and regressions.",
-        [
-            promql(_quantile(0.5, "joinsight_execution_seconds"), "median"),
-            promql(_quantile(0.95, "joinsight_execution_seconds"), "p95", "B"),
-        ],
-        "s",
-        Drawn(bars=False, stacked=False, named=("median", "p95")),
-        span=6,
-    )
-
-
-def _running() -> Panel:
-    return series(
-        "Executions that run",
-        "SQL executions currently running, as reported by listeners. It falls by itself some minutes after drivers were"
-        " lost. A line that only rises is a driver that hangs: Overview and Query show its executions.",
-        promql(f"max({_of('joinsight_running_executions')})", "running"),
-        "short",
-        Drawn(bars=False, named=("running",)),
-        span=6,
-    )
-
-
-def _bytes() -> Panel:
-    return series(
-        "Bytes",
-        "Bytes per second of finished executions: shuffled, spilled to disk, read by tasks. Spilling means too little"
-        " memory; the dashboard Joins and AQE says where.",
-        [
-            promql(_rate("joinsight_shuffle_written_bytes_total"), "shuffle written"),
-            promql(_rate("joinsight_execution_spilled_bytes_total"), "spilled to disk", "B"),
-            promql(_rate("joinsight_execution_input_bytes_total"), "read by tasks", "C"),
-        ],
-        "Bps",
-        Drawn(bars=False, stacked=False, named=("shuffle written", "spilled to disk", "read by tasks")),
-        span=6,
-    )
-
-
-def _broadcasts() -> Panel:
-    return series(
-        "Broadcasts by outcome",
-        "Broadcasts per second by outcome. Red ones were not ready before their execution failed: the dashboard"
-        " Broadcasts has the errors.",
-        promql(_rate("joinsight_broadcasts_total", "outcome"), "{{outcome}}"),
-        "ops",
-        Drawn(bars=False, named=("succeeded", "failed", "unknown")),
-        span=6,
-    )
-
-
-def _joins() -> Panel:
-    return series(
-        "Joins by strategy",
-        "Joins per second by strategy. A change for all jobs at once means a new setting or version of Spark.",
-        promql(_rate("joinsight_joins_total", "strategy"), "{{strategy}}"),
-        "ops",
-        Drawn(bars=False, named=tuple(GROUPS["strategies"])),
-        span=6,
-    )
-
-
-def _decisions() -> Panel:
-    return series(
-        "Decisions of AQE",
-        "Changes by adaptive execution to running plans, per second, by kind: aqe.md explains each. None at all: it"
-        " is off, or has nothing to do.",
-        promql(_rate("joinsight_aqe_decisions_total", "kind"), "{{kind}}"),
-        "ops",
-        Drawn(bars=False, named=tuple(GROUPS["decisions"])),
-        span=6,
-    )
-
-
-def _skew() -> Panel:
-    return series(
-        "Skew of shuffles",
-        "Median and 95th percentile of the largest task's rows over the median task's. The dashboard Shuffles names the"
-        f" skewed ones. The dashed line, at {limit('skew_ratio')}, is where this page calls it skewed.",
-        [
-            promql(_quantile(0.5, "joinsight_shuffle_skew_ratio"), "median"),
-            promql(_quantile(0.95, "joinsight_shuffle_skew_ratio"), "p95", "B"),
-        ],
-        "x",
-        Drawn(bars=False, stacked=False, named=("median", "p95"), limit=LIMITS.skew_ratio),
-        span=6,
-    )
-
-
-def _tasks() -> Panel:
-    return series(
-        "Task time by kind of work",
-        "Seconds of task time per second: how many cores each kind keeps busy. Shared is what cannot be told apart:"
-        " where tasks are sampled, most of it goes to the other kinds.",
-        promql(_rate("joinsight_task_seconds_total", "kind"), "{{kind}}"),
-        "short",
-        Drawn(bars=False, named=(*GROUPS["operators"], *GROUPS["kinds"])),
-        span=24,
-    )
-
-
 def _jobs() -> Panel:
     most = f"topk(10, {_rate('joinsight_job_task_seconds_total', 'job_name')})"
     return series(
@@ -348,12 +136,189 @@ def _jobs() -> Panel:
     )
 
 
-def _findings() -> Panel:
-    return series(
-        "Findings",
-        "Findings in finished executions, per second, by kind: findings.md explains each. For a new kind see Overview,"
-        " which names the executions.",
-        promql(f"{_rate('joinsight_findings_total', 'finding')} > 0", "{{finding}}"),
-        "ops",
-        Drawn(bars=False),
-    )
+PROMETHEUS_VARIABLE = (
+    dashboard.DatasourceVariable("prometheus")
+    .label("Prometheus")
+    .description("The data source that scrapes the collectors")
+    .type("prometheus")
+)
+
+DOCUMENTS = series(
+    "Documents",
+    "Documents per second by outcome. Stale ones are duplicates or outdated and harmless, unless most are: then"
+    " responses do not reach the listeners. Refused ones are lost.",
+    promql(_rate("joinsight_documents_total", "outcome"), "{{outcome}}"),
+    "docs/s",
+    Drawn(bars=False, named=tuple(GROUPS["documents"])),
+    span=6,
+)
+
+REFUSALS = series(
+    "Refused by reason",
+    "Refused documents per second. version: a listener newer than the collector; json, schema: not our listener,"
+    " or a proxy that truncates; size: set a lower limit for plans; fault: please report it.",
+    promql(_rate("joinsight_refused_documents_total", "reason"), "{{reason}}"),
+    "docs/s",
+    Drawn(bars=False),
+    span=6,
+)
+
+REQUESTS = series(
+    "Requests",
+    "Requests per second by response status. 400: some lines were refused. 401: a token is missing or wrong."
+    " 403: host name or web site not allowed. 413: too large. 415: not sent as a batch."
+    " 429 and 503: overload or no database; listeners retry.",
+    promql(_rate("joinsight_requests_total", "status"), "{{status}}"),
+    "reqps",
+    Drawn(bars=False, named=tuple(GROUPS["statuses"])),
+    span=6,
+)
+
+SENDERS = series(
+    "Requests by token",
+    "Who sends how much: a line for each token's name. If a line ends, that team stopped running jobs, or cannot"
+    " reach the collector. Empty if the collector has no tokens.",
+    promql(_rate("joinsight_token_requests_total", "token"), "{{token}}"),
+    "reqps",
+    Drawn(bars=False),
+    span=6,
+)
+
+WORK_TIME = series(
+    "Time for a batch",
+    "95th percentile of the time to decode a request, and to write it. If writing takes over a second for long,"
+    " check PostgreSQL's disks, its checkpoints, and its other users.",
+    [
+        promql(_quantile(0.95, "joinsight_decode_seconds"), "read and check"),
+        promql(_quantile(0.95, "joinsight_write_seconds"), "write", "B"),
+    ],
+    "s",
+    Drawn(bars=False, stacked=False, named=("write",)),
+    span=8,
+)
+
+WAITING = series(
+    "Requests waiting",
+    "Requests being written or waiting, by collector. A line that rises and does not fall means that more"
+    " arrives than PostgreSQL can take: listeners spool meanwhile, nothing is lost.",
+    promql(f"sum by (instance) (joinsight_requests_waiting{OURS})", "{{instance}}"),
+    "short",
+    Drawn(bars=False, stacked=False),
+    span=8,
+)
+
+HELD = series(
+    "Bytes of requests held",
+    "Bytes of requests in a collector's memory. It answers 429 rather than take more than its limit.",
+    promql(f"sum by (instance) (joinsight_requests_held_bytes{OURS})", "{{instance}}"),
+    "bytes",
+    Drawn(bars=False, stacked=False),
+    span=8,
+)
+
+EXECUTIONS = series(
+    "Executions that ended",
+    "SQL executions per second by state, as their last document comes. The Overview has them by when they started.",
+    promql(_rate("joinsight_executions_total", "state"), "{{state}}"),
+    "ops",
+    Drawn(bars=False, named=("succeeded", "failed", "cancelled", "lost")),
+    span=6,
+)
+
+DURATIONS = series(
+    "Duration of executions",
+    "Median and 95th percentile over all executions that ended. It says whether the cluster as a whole is slow; for"
+    " one query see History and regressions.",
+    [
+        promql(_quantile(0.5, "joinsight_execution_seconds"), "median"),
+        promql(_quantile(0.95, "joinsight_execution_seconds"), "p95", "B"),
+    ],
+    "s",
+    Drawn(bars=False, stacked=False, named=("median", "p95")),
+    span=6,
+)
+
+RUNNING = series(
+    "Executions that run",
+    "SQL executions currently running, as reported by listeners. It falls by itself some minutes after drivers were"
+    " lost. A line that only rises is a driver that hangs: Overview and Query show its executions.",
+    promql(f"max({_of('joinsight_running_executions')})", "running"),
+    "short",
+    Drawn(bars=False, named=("running",)),
+    span=6,
+)
+
+BYTES = series(
+    "Bytes",
+    "Bytes per second of finished executions: shuffled, spilled to disk, read by tasks. Spilling means too little"
+    " memory; the dashboard Joins and AQE says where.",
+    [
+        promql(_rate("joinsight_shuffle_written_bytes_total"), "shuffle written"),
+        promql(_rate("joinsight_execution_spilled_bytes_total"), "spilled to disk", "B"),
+        promql(_rate("joinsight_execution_input_bytes_total"), "read by tasks", "C"),
+    ],
+    "Bps",
+    Drawn(bars=False, stacked=False, named=("shuffle written", "spilled to disk", "read by tasks")),
+    span=6,
+)
+
+BROADCASTS = series(
+    "Broadcasts by outcome",
+    "Broadcasts per second by outcome. Red ones were not ready before their execution failed: the dashboard"
+    " Broadcasts has the errors.",
+    promql(_rate("joinsight_broadcasts_total", "outcome"), "{{outcome}}"),
+    "ops",
+    Drawn(bars=False, named=("succeeded", "failed", "unknown")),
+    span=6,
+)
+
+JOINS = series(
+    "Joins by strategy",
+    "Joins per second by strategy. A change for all jobs at once means a new setting or version of Spark.",
+    promql(_rate("joinsight_joins_total", "strategy"), "{{strategy}}"),
+    "ops",
+    Drawn(bars=False, named=tuple(GROUPS["strategies"])),
+    span=6,
+)
+
+DECISIONS = series(
+    "Decisions of AQE",
+    "Changes by adaptive execution to running plans, per second, by kind: aqe.md explains each. None at all: it"
+    " is off, or has nothing to do.",
+    promql(_rate("joinsight_aqe_decisions_total", "kind"), "{{kind}}"),
+    "ops",
+    Drawn(bars=False, named=tuple(GROUPS["decisions"])),
+    span=6,
+)
+
+SKEW = series(
+    "Skew of shuffles",
+    "Median and 95th percentile of the largest task's rows over the median task's. The dashboard Shuffles names the"
+    f" skewed ones. The dashed line, at {limit('skew_ratio')}, is where this page calls it skewed.",
+    [
+        promql(_quantile(0.5, "joinsight_shuffle_skew_ratio"), "median"),
+        promql(_quantile(0.95, "joinsight_shuffle_skew_ratio"), "p95", "B"),
+    ],
+    "x",
+    Drawn(bars=False, stacked=False, named=("median", "p95"), limit=LIMITS.skew_ratio),
+    span=6,
+)
+
+TASKS = series(
+    "Task time by kind of work",
+    "Seconds of task time per second: how many cores each kind keeps busy. Shared is what cannot be told apart:"
+    " where tasks are sampled, most of it goes to the other kinds.",
+    promql(_rate("joinsight_task_seconds_total", "kind"), "{{kind}}"),
+    "short",
+    Drawn(bars=False, named=(*GROUPS["operators"], *GROUPS["kinds"])),
+    span=24,
+)
+
+FINDINGS = series(
+    "Findings",
+    "Findings in finished executions, per second, by kind: findings.md explains each. For a new kind see Overview,"
+    " which names the executions.",
+    promql(f"{_rate('joinsight_findings_total', 'finding')} > 0", "{{finding}}"),
+    "ops",
+    Drawn(bars=False),
+)

@@ -44,7 +44,10 @@ def cost() -> dashboard.Dashboard:
             *tags(),
             text_variable("price", "Price of a core-hour", "In any currency, e.g. 0.05. 0: no prices.", "0"),
         ],
-        [("All jobs", [*_numbers(), _weeks("task"), _weeks("wall")]), ("Which jobs and joins?", [_jobs(), _joins()])],
+        [
+            ("All jobs", [*_numbers(), _weeks("task"), _weeks("wall")]),
+            ("Which jobs and joins?", [_jobs(), JOINS_PANEL]),
+        ],
         annotations=[failures(), plan_changes(is_on=False), deployments()],
         time="now-28d",
     )
@@ -154,43 +157,42 @@ def _jobs() -> Panel:
     )
 
 
-def _joins() -> Panel:
-    return rows(
-        "Which joins cost most?",
-        "Joins with the sorts, shuffles and broadcasts that only they needed, summed over their runs. At most: with all"
-        " that they share with other operators of their stages, where tasks were not sampled; the first ones are those"
-        " that can have cost most. `joinsight cost` divides one execution.",
-        first_fifty(
-            f"""
-            SELECT job_name, operator_key,
-                string_agg(strategy, ', ' ORDER BY strategy) AS strategies, sum(runs)::bigint AS runs,
-                (sum(task_ms) / {HOUR})::float8 AS core_hours, (sum(task_ms) / {HOUR})::float8 * {PRICE} AS price,
-                sum(wall_ms)::bigint AS wall_ms, sum(most_ms)::bigint AS most_ms, max(last_run) AS last_run
-            FROM (
-                SELECT job_name, operator_key, strategy, count(*) AS runs, sum(cost_task_ms) AS task_ms,
-                    sum(cost_wall_ms) AS wall_ms, sum(coalesce(cost_most_wall_ms, cost_wall_ms)) AS most_ms,
-                    max(started_at) AS last_run
-                {JOINS}
-                GROUP BY job_name, operator_key, strategy
-            ) AS of_strategy
-            GROUP BY job_name, operator_key
-            """,
-            "most_ms DESC NULLS LAST, core_hours DESC NULLS LAST",
-            of="v_joins",
-            shown=f"job_name, operator_key, {in_words('left_keys')} AS keys, strategies, runs, core_hours, price,"
-            " wall_ms, most_ms, last_run",
-            run=f"{EXECUTION}, left_keys",
-        ),
-        {
-            "job_name": JOB_COLUMN,
-            "operator_key": of_operator("join", "joins"),
-            "keys": Column("On"),
-            "strategies": Column("Strategies", width=190),
-            "runs": RUNS,
-            "core_hours": Column("Core-hours", "short", bar=True, width=150),
-            "price": Column("Price", "short", width=80),
-            "wall_ms": Column("Waited for", "ms", width=100),
-            "most_ms": Column("At most", "ms", width=100),
-            **LAST,
-        },
-    )
+JOINS_PANEL = rows(
+    "Which joins cost most?",
+    "Joins with the sorts, shuffles and broadcasts that only they needed, summed over their runs. At most: with all"
+    " that they share with other operators of their stages, where tasks were not sampled; the first ones are those"
+    " that can have cost most. `joinsight cost` divides one execution.",
+    first_fifty(
+        f"""
+        SELECT job_name, operator_key,
+            string_agg(strategy, ', ' ORDER BY strategy) AS strategies, sum(runs)::bigint AS runs,
+            (sum(task_ms) / {HOUR})::float8 AS core_hours, (sum(task_ms) / {HOUR})::float8 * {PRICE} AS price,
+            sum(wall_ms)::bigint AS wall_ms, sum(most_ms)::bigint AS most_ms, max(last_run) AS last_run
+        FROM (
+            SELECT job_name, operator_key, strategy, count(*) AS runs, sum(cost_task_ms) AS task_ms,
+                sum(cost_wall_ms) AS wall_ms, sum(coalesce(cost_most_wall_ms, cost_wall_ms)) AS most_ms,
+                max(started_at) AS last_run
+            {JOINS}
+            GROUP BY job_name, operator_key, strategy
+        ) AS of_strategy
+        GROUP BY job_name, operator_key
+        """,
+        "most_ms DESC NULLS LAST, core_hours DESC NULLS LAST",
+        of="v_joins",
+        shown=f"job_name, operator_key, {in_words('left_keys')} AS keys, strategies, runs, core_hours, price,"
+        " wall_ms, most_ms, last_run",
+        run=f"{EXECUTION}, left_keys",
+    ),
+    {
+        "job_name": JOB_COLUMN,
+        "operator_key": of_operator("join", "joins"),
+        "keys": Column("On"),
+        "strategies": Column("Strategies", width=190),
+        "runs": RUNS,
+        "core_hours": Column("Core-hours", "short", bar=True, width=150),
+        "price": Column("Price", "short", width=80),
+        "wall_ms": Column("Waited for", "ms", width=100),
+        "most_ms": Column("At most", "ms", width=100),
+        **LAST,
+    },
+)
