@@ -103,6 +103,28 @@ def test_what_spark_samples_again_to_sort_more_data_is_no_other_plan() -> None:
     assert abs(why.causes[1].wall_ms) < 100
 
 
+def test_more_rows_that_pass_a_filter_are_more_data() -> None:
+    """A filter passed ten times as many of the same rows, and what is above it took more CPU time."""
+    e = document("base2")
+    stage = max(e.stages, key=lambda each: each.input_rows or 0)
+    more_ms = 9 * stage.cpu_time_ns // 1_000_000
+    slow = longer_stage(e, stage.id, more_ms // 2, run_time_ms=more_ms, cpu_time_ns=more_ms * 1_000_000)
+    passed = {m.id for node in e.nodes if node.name == "Filter" for m in node.metrics}
+    few = [
+        msgspec.structs.replace(each, sum=(each.sum or 0) // 10) if each.id in passed else each
+        for each in e.accumulators
+    ]
+    wide, narrow = (
+        replace(stored_plan(execution_rows(each)), slots=2)
+        for each in (slow, msgspec.structs.replace(e, accumulators=few))
+    )
+    why = explain(narrow, wide)
+    assert why.causes[0].code == "data" and why.causes[0].wall_ms > 0.4 * more_ms, why
+    assert f"filters of stage {stage.id} passed" in why.causes[0].evidence[0]
+    assert explain(stored("base2"), wide).causes[0].code == "cpu_per_row"
+    assert explain(wide, narrow).causes[0].wall_ms == -why.causes[0].wall_ms
+
+
 def test_a_difference_within_the_scatter_has_no_cause() -> None:
     walls = [8627, 6124, 6362, 7044, 5493]
     earlier = [{"duration_ms": wall, "run_time_ms": wall, "cpu_time_ms": wall // 5} for wall in walls]

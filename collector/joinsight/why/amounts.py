@@ -230,6 +230,8 @@ class Amounts:
     def _more_rows(one: StageRun, other: StageRun) -> str:
         if ratio(one.handled, other.handled) < 1.02:
             return ""
+        if other.filtered != 1:
+            return f"filters of stage {other.stage_id} passed {other.passed:,} rows, {one.passed:,} before"
         which = ""
         for node_id in other.view.breakdown.ran(other.stage_id):
             node = other.view.plan.nodes[node_id]

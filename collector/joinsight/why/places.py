@@ -6,7 +6,7 @@ import math
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from joinsight.analysis.stored import StoredPlan
@@ -26,6 +26,8 @@ _NAMES = 0.5
 """What equal names of operators count, in plans with the same joins and exchanges: an edited query."""
 _MOST_STAGES = 300
 """Stages of an execution that are matched."""
+_OTHER_SHARE = 1.1
+"""How many times the share of their rows filters must pass, to count."""
 _WORD = re.compile(r"[^\s(),\[\]]+")
 _SPILL_PER_MS = 20 * (1 << 20) / 1000
 _MOST_SPILL = 0.7
@@ -50,6 +52,8 @@ class StageRun:
     """Those of its operators."""
     writes: str | None
     """Key of the exchange that it writes; None: the result."""
+    filtered: float = 1.0
+    """How many times its rows count, since its filters passed more or fewer of them than in the other execution."""
 
     def total(self, name: str) -> int:
         """A column, summed over its attempts."""
@@ -86,7 +90,14 @@ class StageRun:
             node = self.view.plan.nodes[node_id]
             if operators.of(node.name).kind == "join" or node.name.startswith("Generate"):
                 made += self.view.plan.total(node, OUTPUT_ROWS) or 0
-        return self.total("input_rows") + self.total("shuffle_read_rows") + made
+        return round((self.total("input_rows") + self.total("shuffle_read_rows") + made) * self.filtered)
+
+    @cached_property
+    def passed(self) -> int:
+        """Rows that its filters passed; 0: it has none, or they passed nothing."""
+        nodes = (self.view.plan.nodes[node_id] for node_id in self.view.breakdown.ran(self.stage_id))
+        filters = (node for node in nodes if operators.of(node.name).kind == "filter")
+        return sum(self.view.plan.total(node, OUTPUT_ROWS) or 0 for node in filters)
 
     @property
     def longest_to_mean(self) -> float:
@@ -283,9 +294,26 @@ def matched(a: RunPlaces, b: RunPlaces) -> Iterator[tuple[StageRun | None, Stage
     )
     for alike, _, i, j in pairs:
         if alike >= _LEAST_ALIKE and i in left and j in right:
-            yield left.pop(i), right.pop(j)
+            yield _with_filters(left.pop(i), right.pop(j))
     yield from ((x, None) for x in left.values())
     yield from ((None, y) for y in right.values())
+
+
+def _with_filters(one: StageRun, other: StageRun) -> tuple[StageRun, StageRun]:
+    """The same two; where filters passed another share of the rows, that counts as so many times the rows, as far as
+    it explains the CPU time a row: what is above a filter handles the rows that it passed.
+    """
+    if not (one.passed and other.passed):
+        return one, other
+    (share, cost), (share_before, cost_before) = (
+        (its.passed / max(1, its.handled), (its.parts["cpu"] + its.parts["python"]) / max(1, its.handled))
+        for its in (other, one)
+    )
+    shares, costs = share / share_before, cost / cost_before if cost_before else 1.0
+    explained = min(shares, costs) if shares > 1 else max(shares, costs)
+    if max(shares, 1 / shares) < _OTHER_SHARE or (shares > 1) != (explained > 1):
+        return one, other
+    return one, replace(other, filtered=explained)
 
 
 def _longest(stages: Mapping[int, StageRun]) -> Sequence[tuple[int, StageRun]]:
