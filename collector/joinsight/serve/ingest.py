@@ -98,14 +98,12 @@ class Ingest:
         with self._writing.of(requests):
             try:
                 waiting = [] if alone else sorted(requests, key=lambda each: len(each.body))  # quick ones first
-                while waiting:
-                    together, waiting = self._decode(waiting, partial(_defer, alone))
-                    if together:
-                        self._write(together)
-                    together = ()
-                while alone:
+                while waiting or alone:
                     with ExitStack() as turn:
-                        together, _ = self._decode([alone.pop()], partial(self._take_turn, turn))
+                        if waiting:
+                            together, waiting = self._decode(waiting, partial(_defer, alone))
+                        else:
+                            together, _ = self._decode([alone.pop()], partial(self._take_turn, turn))
                         if together:
                             self._write(together)
                         together = ()  # before another one takes its turn
