@@ -1,9 +1,8 @@
 """Measures what sampling costs: ``python -m bench.sampler --help``.
 
 **Conditions.** ``none``; ``listener``, without samples; ``default``, by `spark.extraListeners` alone: the listener and
-its samples, at the default interval; ``JFR``: the listener, and samples by JFR at the same interval, of which a stream
-tells what each task is at. All in one JVM with two task threads, one Spark context after the other, in turns: in each
-round every condition runs once, and over 24 rounds in every order.
+its samples, at the default interval. All in one JVM with two task threads, one Spark context after the other, in turns:
+in each round every condition runs once, and over 6 rounds in every order.
 
 **Measures.** CPU is that of the whole JVM while the queries run, after one that is not counted; it has all that samples
 cost the threads that are stopped for them. Ratios are to ``none`` of the same round, with their quartiles and a
@@ -47,10 +46,9 @@ CONDITIONS: dict[str, dict[str, str]] = {
     "none": {},
     "listener": {"spark.extraListeners": LISTENER, "spark.joinsight.sampleInterval": "0"},
     "default": {"spark.extraListeners": LISTENER},
-    "JFR": {"spark.extraListeners": LISTENER, "spark.joinsight.sampleInterval": "0"},
 }
 SAMPLER = "joinsight-sampler"  # its thread
-ORDERS = random.Random(1).sample(tuple(itertools.permutations(CONDITIONS)), 24)
+ORDERS = random.Random(1).sample(tuple(itertools.permutations(CONDITIONS)), 6)
 SHORT = "SELECT id % 3, count(*) FROM range(0, 20000, 1, 2) GROUP BY 1"
 QUERY = (
     "SELECT g, sum(hash(v, w)) FROM (SELECT id, uuid() AS v, id % 100 AS g FROM range(0, 600000, 1, 4))"
@@ -110,14 +108,12 @@ class Driver:
     def __init__(self, folder: Path, arguments: argparse.Namespace) -> None:
         self.queries = arguments.queries
         self.safepoints = folder / "safepoints"
-        self.interval_ms = int(arguments.interval.removesuffix("ms"))
         jar = listener_jar()
         self.settings = {
             "spark.master": "local[2]",
             "spark.driver.memory": "3g",
             "spark.driver.extraClassPath": f"{jar}{os.pathsep}{classes(folder)}",
-            "spark.driver.extraJavaOptions": f"-Xms3g -Xlog:safepoint:file={self.safepoints}::filecount=0"
-            " -XX:FlightRecorderOptions=stackdepth=128",
+            "spark.driver.extraJavaOptions": f"-Xms3g -Xlog:safepoint:file={self.safepoints}::filecount=0",
             "spark.ui.enabled": "false",
             "spark.ui.showConsoleProgress": "false",
             "spark.joinsight.spool": "none",
@@ -135,8 +131,6 @@ class Driver:
             spark = builder.getOrCreate()
             jvm: Any = spark._jvm
             probe = jvm.io.joinsight.bench.Probe
-            if condition == "JFR":
-                jvm.io.joinsight.sampling.Sampling.stream(self.interval_ms)
             spark.sql(QUERY).collect()
             time.sleep(SEND_SECONDS)
             probe.usedHeap()  # collects garbage
@@ -150,13 +144,11 @@ class Driver:
             cpu = probe.processCpuNs() - cpu
             sampler = probe.threadCpuNs(SAMPLER) - sampler
             stopped = self.stopped_s() - stopped
-            streamed = jvm.io.joinsight.sampling.Sampling.streamed() if condition == "JFR" else 0
             spark.stop()
             stages = stages_of(sink)
             sent = sum(int(headers["Content-Length"]) for headers, _, _ in sink.requests)
-        samples = streamed or samples_of(stages)
         tasks = sum(stage.get("run_time_ms", 0) for stage in stages)
-        return Ran(cpu / 1e9, wall, sampler / 1e9, stopped, sent, samples, tasks / 1_000)
+        return Ran(cpu / 1e9, wall, sampler / 1e9, stopped, sent, samples_of(stages), tasks / 1_000)
 
     def stopped_s(self) -> float:
         """How long all threads have been stopped for looks at stacks so far."""
@@ -221,7 +213,6 @@ def report(found: dict[str, list[Ran]], interval: str) -> str:
         cells = (condition, quartiles(cpu), quartiles(wall), quartiles(ratios), middle, quartiles(walls))
         lines.append(f"| {' | '.join(cells)} |")
     default = found["default"]
-    jfr = quartiles([ran.samples / ran.task_s for ran in found["JFR"]])
     thread = quartiles([100 * ran.sampler_s / ran.cpu_s for ran in default])
     stops = quartiles([100 * ran.stopped_s / ran.wall_s for ran in default])
     rate = quartiles([ran.samples / ran.task_s for ran in default])
@@ -230,7 +221,7 @@ def report(found: dict[str, list[Ran]], interval: str) -> str:
         "",
         f"the sampler's thread took {thread} % of the CPU",
         f"all threads were stopped for {stops} % of the wall time",
-        f"samples per second of task time that arrived: {rate}, with one every {interval}; by JFR: {jfr}",
+        f"samples per second of task time that arrived: {rate}, with one every {interval}",
         f"bytes sent in a run: {sent[0]:,.0f} without samples, {sent[1]:,.0f} with them",
     ]
     return "\n".join(lines)

@@ -9,9 +9,6 @@ several operators.
 
 **TPC-H.** All 22 queries: whether the parts of each stage add up to its run time, and how much of it is one operator's,
 that of several operators that share code, or not attributable.
-
-**JFR.** With `--jfr`, JFR samples the tasks of the same runs, and both are also computed from its samples. An event
-that the benchmark has JFR record says which task a thread had.
 """
 
 from __future__ import annotations
@@ -24,21 +21,19 @@ import sys
 import tempfile
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
 
-import msgspec
 import pandas
 from pyspark.sql import SparkSession
 from pyspark.sql.functions import pandas_udf
 from tests.exactness import tpch
 from tests.spark.sink import Sink, listening
 
-from bench.plugin import compiled, executed, session
-from joinsight.analysis.rows import Rows, execution_rows
-from joinsight.contract.document import Execution
+from bench.plugin import run, session
+from joinsight.analysis.rows import Rows
 from joinsight.tables import TaskTimeRow
 
 CLOSE = 0.05
@@ -152,51 +147,17 @@ def main() -> None:
     parser.add_argument("--samples", type=int, default=500, help="of the burdened runs of a case, at least")
     parser.add_argument("--only", help="burdens whose name contains this")
     parser.add_argument("--scale", type=float, default=0.2, help="of TPC-H, 1 is 1 GB; 0: none")
-    parser.add_argument("--jfr", type=int, help="ms between samples by JFR (default: none)")
     arguments = parser.parse_args()
     print(f"{date.today()}, {platform.machine()}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}")
     if arguments.scale:
-        for sampler, rows in tpch_rows(arguments).items():
-            print("\n".join((sampler, *tpch_table(rows))), flush=True)
+        print("\n".join(tpch_table(tpch_rows(arguments))), flush=True)
     if arguments.rounds:
-        for sampler, found in ablations(arguments).items():
-            print("\n".join((sampler, *ablation_table(found))), flush=True)
+        print("\n".join(ablation_table(ablations(arguments))), flush=True)
 
 
-class Sampled:
-    """A session whose tasks are sampled, also by JFR if that is asked for."""
-
-    def __init__(self, folder: Path, sink: Sink, settings: Mapping[str, str], jfr: int | None) -> None:
-        common = {"spark.master": "local[2]", "spark.driver.memory": "3g"}
-        by_jfr = {
-            "spark.plugins": "io.joinsight.JoinsightPlugin,io.joinsight.sampling.Sampling$Tasks",
-            "spark.driver.extraJavaOptions": "-XX:FlightRecorderOptions=stackdepth=128",
-        }
-        classes = compiled("Sampling", folder / "classes") if jfr else ""
-        self.spark: SparkSession = session(sink, {**common, **(by_jfr if jfr else {}), **settings}, classes)
-        self._jvm = self.spark._jvm
-        self._jfr = jfr
-        if jfr:
-            self._jvm.io.joinsight.sampling.Sampling.record(jfr)
-
-    def stop(self) -> Mapping[str, Callable[[Execution], Rows]]:
-        """End the session; returns how rows are made of an execution, by sampler."""
-        recorded = self._jvm.io.joinsight.sampling.Sampling.recorded() if self._jfr else {}
-        samples = {attempt: dict(counts) for attempt, counts in recorded.items()}
-        self.spark.stop()
-
-        def by_jfr(execution: Execution) -> Rows:
-            return execution_rows(_with_samples(execution, samples))
-
-        return {"ThreadMXBean": execution_rows, **({"JFR": by_jfr} if self._jfr else {})}
-
-
-def _with_samples(execution: Execution, samples: Mapping[str, dict[str, int]]) -> Execution:
-    stages = [
-        msgspec.structs.replace(stage, samples=samples.get(f"{stage.id}.{stage.attempt}", {}))
-        for stage in execution.stages
-    ]
-    return msgspec.structs.replace(execution, stages=stages)
+def sampled(sink: Sink, settings: Mapping[str, str]) -> SparkSession:
+    """A session whose tasks are sampled."""
+    return session(sink, {"spark.master": "local[2]", "spark.driver.memory": "3g", **settings})
 
 
 # Ablation
@@ -214,14 +175,13 @@ class Grown:
     """Samples of the burdened runs."""
 
 
-def ablations(arguments: argparse.Namespace) -> Mapping[str, Mapping[str, Sequence[Grown]]]:
-    """The growth that each burden causes, by sampler and its name."""
-    cases: list[tuple[int, Case]] = []
+def ablations(arguments: argparse.Namespace) -> Mapping[str, Sequence[Grown]]:
+    """The growth that each burden causes, by its name."""
+    found: dict[str, list[Grown]] = defaultdict(list)
     settings = {"spark.joinsight.sampleInterval": arguments.interval, "spark.sql.adaptive.enabled": "false"}
     chosen = [burden for burden in burdens() if not arguments.only or arguments.only in burden.name]
-    with tempfile.TemporaryDirectory() as folder, listening() as sink:
-        sampled = Sampled(Path(folder), sink, settings, arguments.jfr)
-        spark = sampled.spark
+    with listening() as sink:
+        spark = sampled(sink, settings)
         spark.udf.register("sleep", _sleep, "long")
         spark.udf.register("sleep_pandas", pandas_udf(_sleep_pandas, "long"))
         for number in range(-1, arguments.rounds):
@@ -231,20 +191,15 @@ def ablations(arguments: argparse.Namespace) -> Mapping[str, Mapping[str, Sequen
                 for text in burden.burdened[: 1 if number < 0 else None]:
                     case = Case(burden)
                     while case.samples < (1 if number < 0 else arguments.samples):
-                        case.add(*(executed(spark, sink, spark.sql(each).collect) for each in (burden.plain, text)))
-                    cases.append((number, case))
+                        case.add(*(run(spark, sink, spark.sql(each).collect) for each in (burden.plain, text)))
                     print(f"round {number}, {burden.name}: {case.samples} samples", file=sys.stderr, flush=True)
+                    if number >= 0:  # the first round compiles
+                        found[burden.name].append(case.grown())
                 for key in burden.settings:
                     spark.conf.unset(key)
-        samplers = sampled.stop()
-    found: dict[str, dict[str, list[Grown]]] = {name: defaultdict(list) for name in samplers}
-    for number, case in cases:
-        for name, rows in samplers.items():
-            if number >= 0:  # the first round compiles
-                found[name][case.burden.name].append(case.grown(rows))
-    for name, by_burden in found.items():
-        for burden_name, grown in by_burden.items():
-            print(f"{name}, {burden_name}: {grown}", file=sys.stderr)
+        spark.stop()
+    for name, grown in found.items():
+        print(f"{name}: {grown}", file=sys.stderr)
     return found
 
 
@@ -264,30 +219,25 @@ class Case:
     def __init__(self, burden: Burden) -> None:
         self.burden = burden
         self.samples = 0
-        self._runs: list[tuple[Execution, Execution]] = []
+        self._measured = [0.0, 0.0]
+        self._task_time: list[Counter[str]] = [Counter(), Counter()]
 
-    def add(self, before: Execution, after: Execution) -> None:
+    def add(self, *runs: Rows) -> None:
         """Add a run of each."""
-        self._runs.append((before, after))
-        self.samples += sum(sum(stage.samples.values()) for stage in after.stages)
+        for side, rows in enumerate(runs):
+            self._measured[side] += _measure(self.burden, rows)
+            self._task_time[side].update(_task_time(self.burden, rows))
+        self.samples += sum(row.samples or 0 for row in runs[1].task_time)
 
-    def grown(self, rows_of: Callable[[Execution], Rows]) -> Grown:
-        """How much the query and the operator have grown, by a sampler."""
-        measured = [0.0, 0.0]
-        task_time: list[Counter[str]] = [Counter(), Counter()]
-        samples = 0
-        for run in self._runs:
-            for side, rows in enumerate(map(rows_of, run)):
-                measured[side] += _measure(self.burden, rows)
-                task_time[side].update(_task_time(self.burden, rows))
-            samples += sum(row.samples or 0 for row in rows.task_time)
-        was, now = measured
+    def grown(self) -> Grown:
+        """How much the query and the operator have grown."""
+        was, now = self._measured
 
         def share(of: str) -> float:
-            before, after = (each[of] / each["all"] for each in task_time)
+            before, after = (each[of] / each["all"] for each in self._task_time)
             return (after * now - before * was) / now
 
-        return Grown((now - was) / now, share("operator"), share("with others"), samples)
+        return Grown((now - was) / now, share("operator"), share("with others"), self.samples)
 
 
 def _measure(burden: Burden, rows: Rows) -> float:
@@ -331,8 +281,8 @@ def _closeness(differences: Sequence[float]) -> str:
 # TPC-H
 
 
-def tpch_rows(arguments: argparse.Namespace) -> Mapping[str, Mapping[str, Rows]]:
-    """The rows of the queries of their second run, by sampler and number."""
+def tpch_rows(arguments: argparse.Namespace) -> Mapping[str, Rows]:
+    """The rows of the queries of their second run, by number."""
     with tempfile.TemporaryDirectory() as name, listening() as sink:
         folder = Path(name)
         tpch.generate(folder, arguments.scale)
@@ -341,16 +291,15 @@ def tpch_rows(arguments: argparse.Namespace) -> Mapping[str, Mapping[str, Rows]]
             "spark.sql.autoBroadcastJoinThreshold": "10m",
             "spark.sql.shuffle.partitions": "8",
         }
-        sampled = Sampled(folder, sink, settings, arguments.jfr)
-        spark = sampled.spark
+        spark = sampled(sink, settings)
         for table in tpch.TABLES:
             spark.read.parquet(str(folder / f"{table}.parquet")).createOrReplaceTempView(table)
         found = {}
         for number, text in tpch.read_queries(folder).items():
             for _ in range(2):  # the first one compiles
-                found[number] = executed(spark, sink, spark.sql(text).collect)
-        samplers = sampled.stop()
-    return {name: {number: rows(each) for number, each in found.items()} for name, rows in samplers.items()}
+                found[number] = run(spark, sink, spark.sql(text).collect)
+        spark.stop()
+    return found
 
 
 def tpch_table(queries: Mapping[str, Rows]) -> Iterator[str]:
