@@ -60,9 +60,7 @@ def make(folder: Path, tasks: int, queries: int, passes: int) -> None:
             "spark.eventLog.rolling.enabled": "false",
         }
         builder = SparkSession.builder.master("local[2]").appName(f"joinsight backfill {name}")
-        for key, value in settings.items():
-            builder.config(key, value)
-        spark: Any = builder.getOrCreate()
+        spark: Any = builder.config(map=settings).getOrCreate()
         spark.sparkContext.setLogLevel("ERROR")
         run(spark)
         spark.stop()

@@ -128,9 +128,7 @@ def repeat(folder: Path, out: Path, sessions: int) -> None:
 def new_spark(warehouse: Path) -> SparkSession:
     """A Spark whose small data behave like large."""
     builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
-    for key, value in tpch.session_options().items():
-        builder = builder.config(key, value)
-    return builder.config("spark.sql.warehouse.dir", str(warehouse)).getOrCreate()
+    return builder.config(map=tpch.session_options()).config("spark.sql.warehouse.dir", str(warehouse)).getOrCreate()
 
 
 def prepare(session: SparkSession, folder: Path) -> None:

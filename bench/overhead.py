@@ -177,9 +177,7 @@ class Driver:
             "spark.sql.warehouse.dir": str(folder / "warehouse"),
         }
         builder = SparkSession.builder.master("local[2]").appName("joinsight overhead")
-        for key, value in settings.items():
-            builder.config(key, value)
-        self.spark: Any = builder.getOrCreate()
+        self.spark: Any = builder.config(map=settings).getOrCreate()
         self.spark.sparkContext.setLogLevel("ERROR")
         self.folder = folder
         self.counts = counts

@@ -35,9 +35,7 @@ def session(sink: Sink, settings: Mapping[str, str], class_path: str = "") -> Sp
         "spark.sql.autoBroadcastJoinThreshold": "-1",
         "spark.sql.shuffle.partitions": "2",
     }
-    for key, value in {**defaults, **settings}.items():
-        builder = builder.config(key, value)
-    return builder.getOrCreate()
+    return builder.config(map={**defaults, **settings}).getOrCreate()
 
 
 def compiled(name: str, classes: Path) -> str:

@@ -125,10 +125,9 @@ class Driver:
     def run(self, condition: str) -> Ran:
         """Run the queries in a new context."""
         with listening() as sink:
-            builder = SparkSession.builder
-            for key, value in {**self.settings, "spark.joinsight.url": sink.url, **CONDITIONS[condition]}.items():
-                builder = builder.config(key, value)
-            spark = builder.getOrCreate()
+            spark = SparkSession.builder.config(
+                map={**self.settings, "spark.joinsight.url": sink.url, **CONDITIONS[condition]}
+            ).getOrCreate()
             jvm: Any = spark._jvm
             probe = jvm.io.joinsight.bench.Probe
             spark.sql(QUERY).collect()

@@ -32,10 +32,7 @@ def record(runs: int) -> None:
     from pyspark.sql import SparkSession
 
     settings = {"spark.master": "local[2]", "spark.ui.enabled": "false", "spark.sql.shuffle.partitions": "8"}
-    builder = SparkSession.builder
-    for name, value in settings.items():
-        builder = builder.config(name, value)
-    spark = builder.getOrCreate()
+    spark = SparkSession.builder.config(map=settings).getOrCreate()
     query = (
         "SELECT k, count(*) AS n, max(sha2(string(v), 256)) AS m FROM"
         " (SELECT id % 1000 AS k, id AS v FROM range(0, 400000, 1, 4)) GROUP BY k"

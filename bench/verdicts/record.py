@@ -106,8 +106,7 @@ def session(settings: Mapping[str, str], folder: Path) -> Iterator[tuple[SparkSe
     os.environ["PYSPARK_PYTHON"] = sys.executable
     with listening() as sink:
         builder = SparkSession.builder.appName("verdicts")
-        for key, value in {**DEFAULTS, "spark.sql.warehouse.dir": str(folder / "warehouse"), **settings}.items():
-            builder = builder.config(key, value)
+        builder = builder.config(map={**DEFAULTS, "spark.sql.warehouse.dir": str(folder / "warehouse"), **settings})
         spark = joinsight.attach(builder, url=sink.url).getOrCreate()
         spark.sparkContext.setLogLevel("ERROR")
         yield spark, sink

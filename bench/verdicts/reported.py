@@ -438,9 +438,8 @@ def wide_rows_for_a_semi_join(c: Case) -> Planted:
     columns = [f"concat(sha2(string(id + {i}), 256), sha2(string(id - {i}), 256)) AS c{i}" for i in range(5)]
     c.table("documents", c.range(150_000 * c.n, *columns))
     c.table("wanted", c.range(150 * c.n, "id * 1000 AS w"))
-    query = (
-        "SELECT {} count(*), max(c0), max(c1), max(c2), max(c3), max(c4) FROM documents LEFT SEMI JOIN wanted ON id = w"
-    )
+    joined = "documents LEFT SEMI JOIN wanted ON documents.id = w"
+    query = f"SELECT {{}} count(*), max(c0), max(c1), max(c2), max(c3), max(c4) FROM {joined}"
     return c.with_each(query, "", "/*+ BROADCAST(wanted) */")
 
 

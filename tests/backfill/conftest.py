@@ -68,9 +68,7 @@ def live(make_store: Callable[[], str], tmp_path_factory: pytest.TempPathFactory
     }
     with connect(make_store()) as engine, collector(engine, 0, []) as (url, _):
         builder = SparkSession.builder.master(MASTER).appName("live and logged")
-        for key, value in (options | {"spark.joinsight.url": url}).items():
-            builder = builder.config(key, value)
-        spark = builder.getOrCreate()
+        spark = builder.config(map=options | {"spark.joinsight.url": url}).getOrCreate()
         spark.sparkContext.setLogLevel("OFF")
         for query in QUERIES:
             with contextlib.suppress(Exception):

@@ -90,10 +90,7 @@ def session(workload: str, folder: Path, extra: dict[str, str]) -> SparkSession:
         **OPTIONS[workload](),
         **extra,
     }
-    builder = SparkSession.builder
-    for key, value in options.items():
-        builder = builder.config(key, value)
-    spark: SparkSession = builder.getOrCreate()
+    spark: SparkSession = SparkSession.builder.config(map=options).getOrCreate()
     spark.sparkContext.setLogLevel("OFF")
     return spark
 

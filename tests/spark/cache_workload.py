@@ -17,9 +17,7 @@ def main(folder: str, *settings: str) -> None:
     """Run all, each under its description."""
     builder = SparkSession.builder.master("local[2]").appName("caches")
     conf = {"spark.ui.enabled": "false", "spark.sql.shuffle.partitions": "2", "spark.sql.warehouse.dir": folder}
-    for key, value in {**conf, **dict(each.split("=", 1) for each in settings)}.items():
-        builder = builder.config(key, value)
-    spark = builder.getOrCreate()
+    spark = builder.config(map={**conf, **dict(each.split("=", 1) for each in settings)}).getOrCreate()
     run = spark.sparkContext.setJobDescription
 
     plain = spark.range(0, 4_000, 1, 4).selectExpr("id", "id % 7 AS k").filter("k < 5").cache()

@@ -5,8 +5,7 @@ import sys
 from pyspark.sql import SparkSession
 
 builder = SparkSession.builder.master("local[4]").appName("server")
-for pair in sys.argv[1:]:
-    builder = builder.config(*pair.split("=", 1))
+builder = builder.config(map=dict(pair.split("=", 1) for pair in sys.argv[1:]))
 spark = (
     builder.config("spark.ui.enabled", "false")
     .config("spark.plugins", "org.apache.spark.sql.connect.SparkConnectPlugin")

@@ -29,9 +29,7 @@ TASKS = 4
 
 out, folder, *settings = sys.argv[1:]
 builder = SparkSession.builder.master("local-cluster[2,1,1024]").config("spark.ui.enabled", "false")
-for pair in settings:
-    builder = builder.config(*pair.split("=", 1))
-spark = builder.getOrCreate()
+spark = builder.config(map=dict(pair.split("=", 1) for pair in settings)).getOrCreate()
 context = spark.sparkContext
 store = context._jsc.sc().statusStore()
 gate, here = Path(folder, "gate"), Path(folder, "first")

@@ -19,9 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 FOLDER, SECONDS = Path(sys.argv[1]), float(sys.argv[2])
 builder = SparkSession.builder.master("local[2]").appName("path").config("spark.ui.enabled", "false")
 builder = builder.config("spark.ui.liveUpdate.period", "0")  # or numbers of tasks are left out
-for pair in sys.argv[3:]:
-    builder = builder.config(*pair.split("=", 1))
-spark = builder.getOrCreate()
+spark = builder.config(map=dict(pair.split("=", 1) for pair in sys.argv[3:])).getOrCreate()
 context = spark.sparkContext
 tracker = context.statusTracker()
 

@@ -14,9 +14,7 @@ url, listener, *conf = sys.argv[1:]
 
 def session(master, name, **more):
     builder = SparkSession.builder.master(master).appName(name)
-    for key, value in (*(pair.split("=", 1) for pair in conf), *more.items()):
-        builder = builder.config(key, value)
-    return builder.getOrCreate()
+    return builder.config(map={**dict(pair.split("=", 1) for pair in conf), **more}).getOrCreate()
 
 
 listening = {"spark.extraListeners": listener, "spark.joinsight.url": url}

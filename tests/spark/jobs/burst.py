@@ -8,9 +8,11 @@ import sys
 from pyspark.sql import SparkSession
 
 builder = SparkSession.builder.master("local[2]").appName("burst").config("spark.ui.enabled", "false")
-for pair in sys.argv[1:]:
-    builder = builder.config(*pair.split("=", 1))
-spark = builder.config("spark.scheduler.listenerbus.eventqueue.shared.capacity", 10).getOrCreate()
+spark = (
+    builder.config(map=dict(pair.split("=", 1) for pair in sys.argv[1:]))
+    .config("spark.scheduler.listenerbus.eventqueue.shared.capacity", 10)
+    .getOrCreate()
+)
 bus = spark.sparkContext._jsc.sc().listenerBus()
 for _ in range(2):
     bus.waitUntilEmpty(600_000)

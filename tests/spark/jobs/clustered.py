@@ -8,8 +8,7 @@ import joinsight
 
 name, url, *conf = sys.argv[1:]
 builder = SparkSession.builder.appName(name)
-for pair in conf:
-    builder = builder.config(*pair.split("=", 1))
+builder = builder.config(map=dict(pair.split("=", 1) for pair in conf))
 spark = (joinsight.attach(builder, url=url) if url else builder).getOrCreate()
 sleep = "reflect('java.lang.Thread', 'sleep', 20L + 0 * a.id)"
 spark.sql(f"SELECT {sleep} FROM range(0, 100, 1, 2) a JOIN range(10) b ON a.id % 10 = b.id").collect()

@@ -6,9 +6,7 @@ import traceback
 from pyspark.sql import SparkSession
 
 builder = SparkSession.builder.remote("local[1]")
-for pair in sys.argv[1:]:
-    builder = builder.config(*pair.split("=", 1))
-spark = builder.getOrCreate()
+spark = builder.config(map=dict(pair.split("=", 1) for pair in sys.argv[1:])).getOrCreate()
 spark.conf.set("spark.sql.connect.serverStacktrace.enabled", "true")
 for query in 2 * ("SELECT nosuch FROM range(3)", "SELECT raise_error('on purpose') FROM range(3)"):
     print("==", query)

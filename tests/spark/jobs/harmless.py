@@ -7,9 +7,7 @@ import time
 from pyspark.sql import SparkSession
 
 builder = SparkSession.builder.master("local[2]").appName("harmless").config("spark.ui.enabled", "false")
-for pair in sys.argv[1:]:
-    builder = builder.config(*pair.split("=", 1))
-spark = builder.getOrCreate()
+spark = builder.config(map=dict(pair.split("=", 1) for pair in sys.argv[1:])).getOrCreate()
 
 
 def work(session):

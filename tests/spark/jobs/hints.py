@@ -5,9 +5,7 @@ import sys
 from pyspark.sql import SparkSession
 
 builder = SparkSession.builder.master("local[2]").appName("hints").config("spark.ui.enabled", "false")
-for pair in sys.argv[1:]:
-    builder = builder.config(*pair.split("=", 1))
-spark = builder.getOrCreate()
+spark = builder.config(map=dict(pair.split("=", 1) for pair in sys.argv[1:])).getOrCreate()
 
 
 def query(name, sql):

@@ -5,9 +5,7 @@ import sys
 from pyspark.sql import SparkSession
 
 builder = SparkSession.builder.master("local[2]").appName("joins").config("spark.ui.enabled", "false")
-for pair in sys.argv[1:]:
-    builder = builder.config(*pair.split("=", 1))
-spark = builder.getOrCreate()
+spark = builder.config(map=dict(pair.split("=", 1) for pair in sys.argv[1:])).getOrCreate()
 spark.range(40).selectExpr("id % 3 AS k", "id * 2 AS t", "id AS v").createOrReplaceTempView("trades")
 spark.range(30).selectExpr("id % 3 AS k", "id * 3 + 10 AS t", "id AS w").createOrReplaceTempView("quotes")
 

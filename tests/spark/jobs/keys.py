@@ -22,9 +22,7 @@ SETTINGS = {
     "spark.ui.showConsoleProgress": "false",
 }
 builder = SparkSession.builder.master("local[2]")
-for name, value in SETTINGS.items():
-    builder = builder.config(name, value)
-spark = builder.getOrCreate()
+spark = builder.config(map=SETTINGS).getOrCreate()
 spark.conf.set("spark.sql.exchange.reuse", "false")  # which the question switches on for itself
 spark.range(2000).selectExpr(
     "CASE WHEN id % 10 < 4 THEN 7 ELSE id % 500 END AS k",

@@ -8,9 +8,7 @@ from pyspark.sql import SparkSession
 
 name, least, until = sys.argv[1], int(sys.argv[2]), pathlib.Path(sys.argv[3])
 builder = SparkSession.builder.master("local[2]").appName(name).config("spark.ui.enabled", "false")
-for pair in sys.argv[4:]:
-    builder = builder.config(*pair.split("=", 1))
-spark = builder.getOrCreate()
+spark = builder.config(map=dict(pair.split("=", 1) for pair in sys.argv[4:])).getOrCreate()
 spark.conf.set("spark.sql.shuffle.partitions", 2)
 queries = 0
 while queries < least or not until.exists():

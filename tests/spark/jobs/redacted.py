@@ -6,9 +6,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 builder = SparkSession.builder.master("local[2]")
-for pair in sys.argv[2:]:
-    builder = builder.config(*pair.split("=", 1))
-spark = builder.getOrCreate()
+spark = builder.config(map=dict(pair.split("=", 1) for pair in sys.argv[2:])).getOrCreate()
 sc, folder = spark.sparkContext, sys.argv[1]
 people = folder + "/people"
 # the secret is in the path and is a partition's value

@@ -15,8 +15,7 @@ how = sys.argv[1]
 tasks, rows, sleep_ms = map(int, sys.argv[2:5])
 builder = SparkSession.builder.appName("samples").config("spark.ui.enabled", "false")
 conf = dict(pair.split("=", 1) for pair in sys.argv[5:])
-for key, value in conf.items():
-    builder = builder.config(key, value)
+builder = builder.config(map=conf)
 if how == "attach":
     joinsight.attach(builder, url=conf["spark.joinsight.url"], call_sites=False)
 spark = builder.getOrCreate()

@@ -8,9 +8,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as f
 
 builder = SparkSession.builder.master("local[2]").appName("titles").config("spark.ui.enabled", "false")
-for pair in sys.argv[1:]:
-    builder = builder.config(*pair.split("=", 1))
-spark = builder.getOrCreate()
+spark = builder.config(map=dict(pair.split("=", 1) for pair in sys.argv[1:])).getOrCreate()
 folder = tempfile.mkdtemp()
 (
     spark.range(40)

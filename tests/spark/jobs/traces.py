@@ -9,9 +9,7 @@ import traceback
 from pyspark.sql import SparkSession
 
 builder = SparkSession.builder.master("local[1]").appName("traces").config("spark.ui.enabled", "false")
-for pair in sys.argv[1:]:
-    builder = builder.config(*pair.split("=", 1))
-spark = builder.getOrCreate()
+spark = builder.config(map=dict(pair.split("=", 1) for pair in sys.argv[1:])).getOrCreate()
 spark.conf.set("spark.sql.crossJoin.enabled", "false")
 queries = (
     "SELECT nosuch FROM range(3)",

@@ -7,9 +7,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 builder = SparkSession.builder.master("local[2]").appName("wire").config("spark.ui.enabled", "false")
-for pair in sys.argv[1:]:
-    builder = builder.config(*pair.split("=", 1))
-spark = builder.getOrCreate()
+spark = builder.config(map=dict(pair.split("=", 1) for pair in sys.argv[1:])).getOrCreate()
 spark.sparkContext.setJobDescription("slow \N{GRINNING FACE}")
 slow = F.udf(lambda n: __import__("time").sleep(0.4) or n, "long")
 spark.range(10, numPartitions=10).select(slow("id").alias("id")).groupBy("id").count().collect()
