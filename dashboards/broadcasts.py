@@ -27,10 +27,7 @@ def broadcasts() -> dashboard.Dashboard:
             *tags(),
             text_variable("operator", "Operator", "An operator_key; links fill it. Empty: all."),
         ],
-        [
-            ("All broadcasts", [*NUMBERS, PHASES, SIZES]),
-            ("Which broadcasts?", [BUSY, NEAR_PANEL, GROWN, FAILED]),
-        ],
+        [("All broadcasts", [*NUMBERS, PHASES, SIZES]), ("Which broadcasts?", [BUSY, NEAR_PANEL, GROWN, FAILED])],
         annotations=[failures(), plan_changes(is_on=False), deployments()],
     )
 

@@ -30,17 +30,7 @@ def collector() -> dashboard.Dashboard:
             ("Working it off", [WORK_TIME, WAITING, HELD]),
             (
                 "What live executions cost",
-                [
-                    EXECUTIONS,
-                    RUNNING,
-                    DURATIONS,
-                    BYTES,
-                    BROADCASTS,
-                    JOINS,
-                    DECISIONS,
-                    SKEW,
-                    TASKS,
-                ],
+                [EXECUTIONS, RUNNING, DURATIONS, BYTES, BROADCASTS, JOINS, DECISIONS, SKEW, TASKS],
             ),
             ("By job", [_jobs(), FINDINGS]),
         ],

@@ -21,9 +21,7 @@ HASH = "crc32(sha2(sha2(sha2({}, 512), 512), 512))"
 # Joins
 
 
-@scenario(
-    "join_output", ("SortMergeJoin", "user_id"), ("BroadcastHashJoin", "user_id"), ("ShuffledHashJoin", "user_id")
-)
+@scenario("join_output", "SortMergeJoin: user_id", "BroadcastHashJoin: user_id", "ShuffledHashJoin: user_id")
 def clicks_and_impressions(c: Case) -> Planted:
     """Why does my join never finish? Clicks were to be joined with their impression, not with all of the user's."""
     c.table("impressions", c.range(300_000, "id % 4000 AS user_id", "id % 75 AS session", "id % 40 AS ad"))
@@ -35,7 +33,7 @@ def clicks_and_impressions(c: Case) -> Planted:
     return c.with_each(query, "", " AND k.session = i.session")
 
 
-@scenario("join_output", ("SortMergeJoin", "sku"), ("BroadcastHashJoin", "sku"), ("ShuffledHashJoin", "sku"))
+@scenario("join_output", "SortMergeJoin: sku", "BroadcastHashJoin: sku", "ShuffledHashJoin: sku")
 def versions_of_a_dimension(c: Case) -> Planted:
     """A dimension has twelve versions of each product, and nobody asked for the current one."""
     c.table("prices", c.range(240_000, "id % 20000 AS sku", "id div 20000 AS version", "id % 91 AS price"))
@@ -45,7 +43,7 @@ def versions_of_a_dimension(c: Case) -> Planted:
     return c.with_each(query, "", " WHERE version = 11")
 
 
-@scenario("compute join_output", ("CartesianProduct", ""), ("BroadcastNestedLoopJoin", ""))
+@scenario("compute join_output", "CartesianProduct", "BroadcastNestedLoopJoin")
 def nearest_shop(c: Case) -> Planted:
     """The nearest shop by comparing each customer with each shop."""
     c.table("shops", c.range(600, "double(id % 25) AS x", "double(id div 25) AS y", "id AS shop"), files=1)
@@ -58,12 +56,7 @@ def nearest_shop(c: Case) -> Planted:
 
 
 @scenario(
-    "data_skew",
-    ("SortMergeJoin", "account"),
-    ("Exchange", "account"),
-    ("Sort", "account"),
-    conf=NO_BROADCAST,
-    settings=FOUR_SLOTS,
+    "data_skew", "SortMergeJoin: account", "Exchange: account", "Sort: account", conf=NO_BROADCAST, settings=FOUR_SLOTS
 )
 def default_account(c: Case) -> Planted:
     """199 tasks are done, one runs for ever: unknown accounts are -1. AQE is on, with its defaults."""
@@ -74,7 +67,7 @@ def default_account(c: Case) -> Planted:
     return c.queries(query, query.replace("SELECT", "SELECT /*+ BROADCAST(accounts) */"))
 
 
-@scenario("output_skew join_output", ("BroadcastHashJoin", "tag"), settings=FOUR_SLOTS)
+@scenario("output_skew join_output", "BroadcastHashJoin: tag", settings=FOUR_SLOTS)
 def hot_tag_of_a_broadcast(c: Case) -> Planted:
     """A broadcast join: the rows with the tag of thousands of rules all lie in one file."""
     c.table("rules", c.range(12_000, "if(id < 6000, 0, id) AS tag", "id AS rule"))
@@ -91,7 +84,7 @@ def hot_tag_of_a_broadcast(c: Case) -> Planted:
     return c.with_each(query, "", " WHERE tag <> 0")
 
 
-@scenario("broadcast", ("BroadcastExchange", ""), ("BroadcastHashJoin", "id"), settings={"spark.driver.memory": "3g"})
+@scenario("broadcast", "BroadcastExchange", "BroadcastHashJoin: id", settings={"spark.driver.memory": "3g"})
 def raised_threshold(c: Case) -> Planted:
     """Somebody raised spark.sql.autoBroadcastJoinThreshold to 1 GB."""
     c.table("profiles", c.range(900_000 * c.n, "sha2(string(id), 512) AS text"), files=2)
@@ -111,7 +104,7 @@ def raised_threshold(c: Case) -> Planted:
 # Tasks and slots
 
 
-@scenario("few_tasks compute", ("Generate", ""), ("Project", "sha2"), ("HashAggregate", ""), settings=FOUR_SLOTS)
+@scenario("few_tasks compute", "Generate", "Project: sha2", "HashAggregate", settings=FOUR_SLOTS)
 def coalesced_by_bytes(c: Case) -> Planted:
     """AQE makes one task of a few bytes, from which much work follows."""
     c.table("plans", c.range(2_000, "id % 50 AS days"))
@@ -125,14 +118,7 @@ def coalesced_by_bytes(c: Case) -> Planted:
     return Planted(lambda: query(""), lambda: query("/*+ REPARTITION(8) */"))
 
 
-@scenario(
-    "few_tasks",
-    ("Project", "sha2"),
-    ("HashAggregate", ""),
-    ("Scan parquet", ""),
-    ("SortAggregate", ""),
-    settings=FOUR_SLOTS,
-)
+@scenario("few_tasks", "Project: sha2", "HashAggregate", "Scan parquet", "SortAggregate", settings=FOUR_SLOTS)
 def one_row_group(c: Case) -> Planted:
     """A single file with one row group is read by one task, which does all the work."""
     rows = c.table("one", c.range(600_000 * c.n, "id % 30 AS g"), files=1)
@@ -143,7 +129,7 @@ def one_row_group(c: Case) -> Planted:
     return Planted(lambda: query(rows), lambda: query(rows.repartition(8)))
 
 
-@scenario("few_tasks data_skew", ("Window", "sex"), ("Exchange", "sex"), ("Sort", "sex"), settings=FOUR_SLOTS)
+@scenario("few_tasks data_skew", "Window: sex", "Exchange: sex", "Sort: sex", settings=FOUR_SLOTS)
 def window_of_two_values(c: Case) -> Planted:
     """PARTITION BY a column that has two values: two tasks do all."""
     c.table("people", c.range(1_500_000 * c.n, "id % 2 AS sex", "hash(id) AS income", "id % 40 AS district"))
@@ -151,7 +137,7 @@ def window_of_two_values(c: Case) -> Planted:
     return c.with_each(query, "sex", "sex, district")
 
 
-@scenario("tiny_tasks", ("Exchange", ""), ("Scan", ""), ("Range", ""), ("Project", ""), ("HashAggregate", ""))
+@scenario("tiny_tasks", "Exchange", "Scan", "Range", "Project", "HashAggregate")
 def repartitioned_by_thousands(c: Case) -> Planted:
     """repartition(3000) because a blog said so."""
     rows = c.table("lines", c.range(60_000, "id % 100 AS g"))
@@ -189,7 +175,7 @@ def thread_pool(c: Case) -> Planted:
 # Python
 
 
-@scenario("python", ("BatchEvalPython", ""), ("ArrowEvalPython", ""))
+@scenario("python", "BatchEvalPython", "ArrowEvalPython")
 def looks_up_a_dict(c: Case) -> Planted:
     """A dictionary in a Python function instead of a join, and a filter on its result."""
     names = {i: f"name {i}" for i in range(2_000)}
@@ -220,7 +206,7 @@ def through_an_rdd(c: Case) -> Planted:
     )
 
 
-@scenario("python", ("MapInArrow", ""), ("PythonMapInArrow", ""))
+@scenario("python", "MapInArrow", "PythonMapInArrow")
 def calls_a_service(c: Case) -> Planted:
     """A service is asked for each of a few rows, and takes its time."""
     rows = c.table("addresses", c.range(2_000 * c.n, "concat('street ', id) AS street"))
@@ -239,9 +225,9 @@ def calls_a_service(c: Case) -> Planted:
 
 @scenario(
     "data_skew python",
-    ("FlatMapGroupsInPandas", ""),
-    ("Exchange", "shop"),
-    ("Sort", "shop"),
+    "FlatMapGroupsInPandas",
+    "Exchange: shop",
+    "Sort: shop",
     conf={"spark.sql.shuffle.partitions": "12", "spark.sql.adaptive.coalescePartitions.enabled": "false"},
     settings=FOUR_SLOTS,
 )
@@ -266,10 +252,10 @@ def model_of_each_shop(c: Case) -> Planted:
 
 @scenario(
     "compute",
-    ("Project", "levenshtein"),
-    ("Filter", "levenshtein"),
-    ("SortMergeJoin", "levenshtein"),
-    ("BroadcastHashJoin", "levenshtein"),
+    "Project: levenshtein",
+    "Filter: levenshtein",
+    "SortMergeJoin: levenshtein",
+    "BroadcastHashJoin: levenshtein",
 )
 def similar_names(c: Case) -> Planted:
     """Names that are nearly equal, by levenshtein on all pairs of a district."""
@@ -288,7 +274,7 @@ def similar_names(c: Case) -> Planted:
     return c.with_each(query, "", " AND right(a.name, 2) = right(b.name, 2)")
 
 
-@scenario("compute few_tasks", ("Window", "day"))
+@scenario("compute few_tasks", "Window: day")
 def long_frames(c: Case) -> Planted:
     """The least of the last 2,000 rows, for each row."""
     c.table("ticks", c.range(30_000 * c.n, "id % 6 AS day", "pmod(hash(id), 100000) AS price"))
@@ -298,9 +284,7 @@ def long_frames(c: Case) -> Planted:
     return c.with_each(query, 2_000, 20)
 
 
-@scenario(
-    "compute", ("Project", "aggregate("), ("Project", "lambda"), ("Project", "transform"), ("HashAggregate", "lambda")
-)
+@scenario("compute", "Project: aggregate(", "Project: lambda", "Project: transform", "HashAggregate: lambda")
 def arrays_by_lambda(c: Case) -> Planted:
     """Higher-order functions over arrays of hundreds of values."""
     c.table("series", c.range(20_000 * c.n, "transform(sequence(1, 300), i -> double((i * id) % 1000)) AS v"))
@@ -310,13 +294,7 @@ def arrays_by_lambda(c: Case) -> Planted:
     )
 
 
-@scenario(
-    "compute",
-    ("Filter", "RLIKE"),
-    ("Filter", "regexp"),
-    ("HashAggregate", "regexp_extract"),
-    ("Project", "regexp_extract"),
-)
+@scenario("compute", "Filter: RLIKE", "Filter: regexp", "HashAggregate: regexp_extract", "Project: regexp_extract")
 def log_lines(c: Case) -> Planted:
     """Five fields of a log line by five regular expressions."""
     line = (
@@ -332,7 +310,7 @@ def log_lines(c: Case) -> Planted:
     return c.queries(query, split)
 
 
-@scenario("compute shuffle spill", ("Sort", ""), ("Exchange", "rangepartitioning"), ("SortMergeJoin", ""))
+@scenario("compute shuffle spill", "Sort", "Exchange: rangepartitioning", "SortMergeJoin")
 def sorted_for_nothing(c: Case) -> Planted:
     """A global ORDER BY before the write of wide rows."""
     rows = c.table("wide", c.range(300_000 * c.n, "sha2(string(id), 512) AS a", "sha2(string(id + 1), 512) AS b"))
@@ -342,7 +320,7 @@ def sorted_for_nothing(c: Case) -> Planted:
     )
 
 
-@scenario("compute", ("HashAggregate", ""), ("ObjectHashAggregate", ""), ("SortAggregate", ""))
+@scenario("compute", "HashAggregate", "ObjectHashAggregate", "SortAggregate")
 def sets_of_each(c: Case) -> Planted:
     """collect_set of texts by user, only for their number."""
     c.table("pages", c.range(700_000 * c.n, "id % 5000 AS user_id", "concat('/page/', pmod(hash(id), 60000)) AS page"))
@@ -353,7 +331,7 @@ def sets_of_each(c: Case) -> Planted:
 # Scans and writes
 
 
-@scenario("small_files scan driver tiny_tasks", ("Scan csv", ""), ("Scan parquet", ""))
+@scenario("small_files scan driver tiny_tasks", "Scan csv", "Scan parquet")
 def a_file_a_minute(c: Case) -> Planted:
     """A stream wrote a file each minute, into folders by hour."""
     rows = c.table(
@@ -367,7 +345,7 @@ def a_file_a_minute(c: Case) -> Planted:
     )
 
 
-@scenario("scan", ("Scan parquet", ""))
+@scenario("scan", "Scan parquet")
 def all_columns(c: Case) -> Planted:
     """A Python step wants whole rows of a wide table, of which two columns are used."""
     columns = [f"sha2(string(id + {i}), 256) AS c{i}" for i in range(16)]
@@ -379,7 +357,7 @@ def all_columns(c: Case) -> Planted:
     )
 
 
-@scenario("scan", ("Scan json", ""), ("Scan csv", ""))
+@scenario("scan", "Scan json", "Scan csv")
 def filter_on_a_hidden_partition(c: Case) -> Planted:
     """The filter is on an expression that Spark cannot use to skip folders: all days are read."""
     rows = c.range(500_000 * c.n, "id % 30 AS day", "concat('some text ', id) AS t", "concat('more text ', id) AS u")
@@ -391,7 +369,7 @@ def filter_on_a_hidden_partition(c: Case) -> Planted:
     return c.with_each(query, "day + id % 2 - id % 2 = 7", "day = 7")
 
 
-@scenario("commit small_files tiny_tasks driver", ("Execute InsertIntoHadoopFsRelationCommand", ""), ("WriteFiles", ""))
+@scenario("commit small_files tiny_tasks driver", "Execute InsertIntoHadoopFsRelationCommand", "WriteFiles")
 def a_file_for_each_task(c: Case) -> Planted:
     """A write with 1,500 tasks leaves 1,500 files."""
     rows = c.table("lines", c.range(100_000, "id % 100 AS g"))
@@ -407,9 +385,9 @@ def a_file_for_each_task(c: Case) -> Planted:
 
 @scenario(
     "spill",
-    ("Sort", ""),
-    ("SortMergeJoin", ""),
-    ("Exchange", ""),
+    "Sort",
+    "SortMergeJoin",
+    "Exchange",
     conf={**NO_BROADCAST, "spark.sql.shuffle.partitions": "4"},
     settings={"spark.driver.memory": "1g", "spark.memory.fraction": "0.06"},
     repaired_settings={"spark.driver.memory": "2g", "spark.memory.fraction": "0.6"},
@@ -422,7 +400,7 @@ def join_that_spills(c: Case) -> Planted:
     return c.queries(query, query)
 
 
-@scenario("shuffle compute", ("Exchange", ""), ("HashAggregate", ""), ("SortAggregate", ""), conf=NO_AQE)
+@scenario("shuffle compute", "Exchange", "HashAggregate", "SortAggregate", conf=NO_AQE)
 def distinct_of_wide_rows(c: Case) -> Planted:
     """SELECT DISTINCT of rows that are distinct anyway."""
     columns = [f"sha2(string(id + {i}), 256) AS c{i}" for i in range(5)]
@@ -454,7 +432,7 @@ def to_pandas_for_a_mean(c: Case) -> Planted:
     return Planted(lambda: rows.toPandas().a.mean(), lambda: rows.agg(f.avg("a")).collect())
 
 
-@scenario("cache", ("InMemoryTableScan", ""), ("Scan In-memory", ""))
+@scenario("cache", "InMemoryTableScan", "Scan In-memory")
 def first_read_of_a_cache(c: Case) -> Planted:
     """The first query after cache() pays for it."""
     rows = c.table("lines", c.range(400_000 * c.n, "id % 100 AS g"))

@@ -21,7 +21,7 @@ from bench.verdicts.scenarios import FOUR_SLOTS, NO_AQE, NO_BROADCAST, SIXTEEN_P
 # Joins
 
 
-@scenario("join_output", ("SortMergeJoin", "day"), ("BroadcastHashJoin", "day"), ("ShuffledHashJoin", "day"))
+@scenario("join_output", "SortMergeJoin: day", "BroadcastHashJoin: day", "ShuffledHashJoin: day")
 def pairs_of_a_day(c: Case) -> Planted:
     """A self-join with DataFrames finds all pairs of a day, where neighbours were wanted."""
     rows = c.table("trades", c.range(36_000 * c.n, "id % 60 AS day", "hash(id) % 1000 AS price", "id div 60 AS n"))
@@ -34,7 +34,7 @@ def pairs_of_a_day(c: Case) -> Planted:
     return Planted(lambda: run("a.day = b.day"), lambda: run("a.day = b.day AND a.n + 1 = b.n"))
 
 
-@scenario("compute join_output", ("BroadcastNestedLoopJoin", ""), ("CartesianProduct", ""))
+@scenario("compute join_output", "BroadcastNestedLoopJoin", "CartesianProduct")
 def not_in_with_nulls(c: Case) -> Planted:
     """NOT IN of two columns that may be NULL cannot be hashed."""
     c.table("seen", c.range(5_000 * c.n, "nullif(id % 100000, -1) AS a", "nullif(id % 77, -1) AS b"))
@@ -46,7 +46,7 @@ def not_in_with_nulls(c: Case) -> Planted:
     )
 
 
-@scenario("compute join_output", ("BroadcastNestedLoopJoin", "BETWEEN"), ("BroadcastNestedLoopJoin", ">="))
+@scenario("compute join_output", "BroadcastNestedLoopJoin: BETWEEN", "BroadcastNestedLoopJoin: >=")
 def price_valid_from(c: Case) -> Planted:
     """Each sale looks for the price that was valid then, by BETWEEN alone."""
     c.table("prices", c.range(2_500, "id * 400 AS valid_from", "id * 400 + 399 AS valid_to", "id % 7 AS price"))
@@ -58,9 +58,9 @@ def price_valid_from(c: Case) -> Planted:
 
 @scenario(
     "data_skew",
-    ("SortMergeJoin", "email"),
-    ("Exchange", "email"),
-    ("Sort", "email"),
+    "SortMergeJoin: email",
+    "Exchange: email",
+    "Sort: email",
     conf={**NO_BROADCAST, **NO_AQE, "spark.sql.shuffle.partitions": "16"},
     settings=FOUR_SLOTS,
 )
@@ -83,9 +83,9 @@ def empty_texts_of_a_left_join(c: Case) -> Planted:
 
 @scenario(
     "data_skew",
-    ("FlatMapGroupsInPandas", ""),
-    ("Exchange", "tenant"),
-    ("FlatMapCoGroupsInPandas", ""),
+    "FlatMapGroupsInPandas",
+    "Exchange: tenant",
+    "FlatMapCoGroupsInPandas",
     settings=FOUR_SLOTS,
     conf=NO_AQE | {"spark.sql.shuffle.partitions": "8"},
 )
@@ -106,9 +106,7 @@ def one_large_tenant(c: Case) -> Planted:
     return Planted(lambda: run(["tenant"]), lambda: run(["tenant", f.expr("id % 16").alias("part")]))
 
 
-@scenario(
-    "broadcast", ("BroadcastExchange", ""), ("BroadcastNestedLoopJoin", ""), settings={"spark.driver.memory": "3g"}
-)
+@scenario("broadcast", "BroadcastExchange", "BroadcastNestedLoopJoin", settings={"spark.driver.memory": "3g"})
 def broadcast_by_function(c: Case) -> Planted:
     """`broadcast()` in the code of a time when the table was small."""
     c.table("devices", c.range(1_000_000 * c.n, "concat(repeat('d', 40), id) AS text", "id % 17 AS model"), files=2)
@@ -125,7 +123,7 @@ def broadcast_by_function(c: Case) -> Planted:
 # Python
 
 
-@scenario("python", ("BatchEvalPythonUDTF", ""), ("ArrowEvalPythonUDTF", ""))
+@scenario("python", "BatchEvalPythonUDTF", "ArrowEvalPythonUDTF")
 def table_function(c: Case) -> Planted:
     """A Python table function splits texts."""
     c.table("notes", c.range(60_000 * c.n, "concat_ws(' ', 'a', id, id + 1, id * 7, 'end') AS note"))
@@ -142,7 +140,7 @@ def table_function(c: Case) -> Planted:
     return c.with_each(query, "words_of(note)", "explode(split(note, ' ')) AS t(word)")
 
 
-@scenario("python", ("ArrowAggregatePython", ""), ("AggregateInPandas", ""), ("ArrowAggregate", ""))
+@scenario("python", "ArrowAggregatePython", "AggregateInPandas", "ArrowAggregate")
 def aggregate_in_pandas(c: Case) -> Planted:
     """A grouped pandas UDF for a geometric mean."""
     rows = c.table("rates", c.range(400_000 * c.n, f"id % {4_000 * c.n} AS fund", "1 + (id % 100) / 10000 AS rate"))
@@ -160,7 +158,7 @@ def aggregate_in_pandas(c: Case) -> Planted:
     )
 
 
-@scenario("python", ("BatchEvalPython", ""), ("ArrowEvalPython", ""))
+@scenario("python", "BatchEvalPython", "ArrowEvalPython")
 def python_in_the_filter(c: Case) -> Planted:
     """A condition in Python keeps Spark from everything below it."""
     rows = c.table("hosts", c.range(250_000 * c.n, "concat('10.', id % 256, '.', id % 99, '.', id % 7) AS ip"))
@@ -196,11 +194,7 @@ def group_by_key(c: Case) -> Planted:
 
 
 @scenario(
-    "compute",
-    ("Project", "from_json"),
-    ("HashAggregate", "from_json"),
-    ("ObjectHashAggregate", "from_json"),
-    ("Project", "variant"),
+    "compute", "Project: from_json", "HashAggregate: from_json", "ObjectHashAggregate: from_json", "Project: variant"
 )
 def json_column(c: Case) -> Planted:
     """A column of JSON is parsed with its whole schema by each query."""
@@ -217,7 +211,7 @@ def json_column(c: Case) -> Planted:
     )
 
 
-@scenario("compute few_tasks", ("Window", ""))
+@scenario("compute few_tasks", "Window")
 def rank_for_the_newest(c: Case) -> Planted:
     """A window with a frame of all rows for each row."""
     rows = c.table("states", c.range(60_000 * c.n, "id % 12 AS device", "id div 12 AS at", "id % 1000 AS v"))
@@ -232,10 +226,10 @@ def rank_for_the_newest(c: Case) -> Planted:
 
 @scenario(
     "compute shuffle",
-    ("ObjectHashAggregate", "collect_list"),
-    ("SortAggregate", "collect_list"),
-    ("Project", "array_sort"),
-    ("Project", "sort_array"),
+    "ObjectHashAggregate: collect_list",
+    "SortAggregate: collect_list",
+    "Project: array_sort",
+    "Project: sort_array",
 )
 def sorted_lists(c: Case) -> Planted:
     """Lists of all events are collected and sorted, to take the last."""
@@ -250,7 +244,7 @@ def sorted_lists(c: Case) -> Planted:
     )
 
 
-@scenario("compute shuffle", ("Expand", ""), ("HashAggregate", ""), ("Exchange", "spark_grouping_id"))
+@scenario("compute shuffle", "Expand", "HashAggregate", "Exchange: spark_grouping_id")
 def cube_of_everything(c: Case) -> Planted:
     """A cube of seven columns, of whose 128 groupings three are used."""
     columns = [f"pmod(hash(id, {i}), {5 + i}) AS c{i}" for i in range(7)]
@@ -265,22 +259,19 @@ def cube_of_everything(c: Case) -> Planted:
 
 @scenario(
     "compute",
-    ("Project", "decimal"),
-    ("HashAggregate", "decimal"),
-    ("Project", "cast"),
-    ("HashAggregate", "pow"),
-    ("Project", "levenshtein"),
-    ("Filter", "levenshtein"),
-    ("SortMergeJoin", "levenshtein"),
-    ("BroadcastHashJoin", "levenshtein"),
-    ("ShuffledHashJoin", "levenshtein"),
+    "Project: decimal",
+    "HashAggregate: decimal",
+    "Project: cast",
+    "HashAggregate: pow",
+    "Project: levenshtein",
+    "Filter: levenshtein",
+    "SortMergeJoin: levenshtein",
+    "BroadcastHashJoin: levenshtein",
+    "ShuffledHashJoin: levenshtein",
 )
 def distance_of_texts(c: Case) -> Planted:
     """Each pair of names of a block is compared by its edit distance: the filter is the work, not the join."""
-    c.table(
-        "people",
-        c.range(1_200 * c.n, "id % 3 AS block", "sha2(string(id), 256) AS name"),
-    )
+    c.table("people", c.range(1_200 * c.n, "id % 3 AS block", "sha2(string(id), 256) AS name"))
     query = "SELECT count(*) FROM people a JOIN people b ON a.block = b.block AND a.id < b.id WHERE {}"
     return c.with_each(query, "levenshtein(a.name, b.name) < 9", "a.name = b.name")
 
@@ -288,7 +279,7 @@ def distance_of_texts(c: Case) -> Planted:
 # Sources and writes
 
 
-@scenario("small_files scan driver tiny_tasks", ("Scan json", ""), ("Scan orc", ""))
+@scenario("small_files scan driver tiny_tasks", "Scan json", "Scan orc")
 def small_files_of_json(c: Case) -> Planted:
     """A folder for each hour with a small JSON file, read without a schema that is known."""
     rows = c.range(60_000, f"id % {700 * c.n} AS hour", "concat('event ', id) AS text")
@@ -303,7 +294,7 @@ def small_files_of_json(c: Case) -> Planted:
     return Planted(lambda: run(path), lambda: run(whole))
 
 
-@scenario("scan", ("Scan csv", ""), ("Scan text", ""))
+@scenario("scan", "Scan csv", "Scan text")
 def wide_csv(c: Case) -> Planted:
     """Eighty columns of text, parsed with the types of a schema, for the mean of one."""
     columns = [f"cast(rand({i}) AS double) AS c{i}" for i in range(80)]
@@ -319,12 +310,12 @@ def wide_csv(c: Case) -> Planted:
 
 @scenario(
     "few_tasks",
-    ("Execute InsertIntoHadoopFsRelationCommand", ""),
-    ("WriteFiles", ""),
-    ("Coalesce", ""),
-    ("Exchange", "RoundRobin"),
-    ("Exchange", "SinglePartition"),
-    ("Project", "sha2"),
+    "Execute InsertIntoHadoopFsRelationCommand",
+    "WriteFiles",
+    "Coalesce",
+    "Exchange: RoundRobin",
+    "Exchange: SinglePartition",
+    "Project: sha2",
     settings=FOUR_SLOTS,
 )
 def one_file_please(c: Case) -> Planted:
@@ -337,14 +328,7 @@ def one_file_please(c: Case) -> Planted:
     return Planted(lambda: write(1), lambda: write(8))
 
 
-@scenario(
-    "few_tasks scan",
-    ("Scan parquet", ""),
-    ("Range", ""),
-    ("Project", "sha2"),
-    ("HashAggregate", ""),
-    settings=FOUR_SLOTS,
-)
+@scenario("few_tasks scan", "Scan parquet", "Range", "Project: sha2", "HashAggregate", settings=FOUR_SLOTS)
 def one_small_file_of_work(c: Case) -> Planted:
     """A file of few bytes is one task, and each row of it is much work."""
     c.table("seeds", c.range(6_000 * c.n, "id % 50 AS g"), files=1)
@@ -390,9 +374,9 @@ def loop_of_small_jobs(c: Case) -> Planted:
 
 @scenario(
     "spill",
-    ("Window", ""),
-    ("Sort", ""),
-    ("Exchange", ""),
+    "Window",
+    "Sort",
+    "Exchange",
     conf={"spark.sql.shuffle.partitions": "4"},
     settings={"spark.driver.memory": "1g", "spark.memory.fraction": "0.05"},
     repaired_settings={"spark.driver.memory": "2g", "spark.memory.fraction": "0.6"},
@@ -432,7 +416,7 @@ def other_users_hold_the_slots(c: Case) -> Planted:
     return Planted(both, mine)
 
 
-@scenario("shuffle", ("Exchange", "hashpartitioning"), ("Exchange", "id"), conf=NO_BROADCAST | SIXTEEN_PARTITIONS)
+@scenario("shuffle", "Exchange: hashpartitioning", "Exchange: id", conf=NO_BROADCAST | SIXTEEN_PARTITIONS)
 def wide_rows_for_a_semi_join(c: Case) -> Planted:
     """All columns of all rows are shuffled to keep one in a thousand."""
     columns = [f"concat(sha2(string(id + {i}), 256), sha2(string(id - {i}), 256)) AS c{i}" for i in range(5)]
@@ -445,10 +429,10 @@ def wide_rows_for_a_semi_join(c: Case) -> Planted:
 
 @scenario(
     "tiny_tasks",
-    ("Exchange", ""),
-    ("HashAggregate", ""),
-    ("SortMergeJoin", ""),
-    ("Sort", ""),
+    "Exchange",
+    "HashAggregate",
+    "SortMergeJoin",
+    "Sort",
     conf={"spark.sql.adaptive.coalescePartitions.enabled": "false", **NO_BROADCAST},
 )
 def partitions_for_a_large_cluster(c: Case) -> Planted:

@@ -105,11 +105,12 @@ class Scenario:
 SCENARIOS: dict[str, Scenario] = {}
 
 
-def scenario(codes: str, *operators: Operator, **settings: Any) -> Callable[[Callable[[Case], Planted]], Scenario]:
-    """Register a scenario; `codes` are separated by spaces."""
+def scenario(codes: str, *operators: str, **settings: Any) -> Callable[[Callable[[Case], Planted]], Scenario]:
+    """Register a scenario; `codes` are separated by spaces, the parts of an `Operator` by a colon."""
+    named = [(name, text) for name, _, text in (each.partition(": ") for each in operators)]
 
     def register(make: Callable[[Case], Planted]) -> Scenario:
-        made = Scenario(make, codes.split(), operators, **settings)
+        made = Scenario(make, codes.split(), named, **settings)
         SCENARIOS[made.name] = made
         return made
 
@@ -131,7 +132,7 @@ FOUR_SLOTS = {"spark.master": "local[4]"}
 # Joins
 
 
-@scenario("join_output output_skew", ("SortMergeJoin", "customer_id"), ("BroadcastHashJoin", "customer_id"))
+@scenario("join_output output_skew", "SortMergeJoin: customer_id", "BroadcastHashJoin: customer_id")
 def self_join(c: Case) -> Planted:
     keys = 6000 // c.n
     c.table(
@@ -148,7 +149,7 @@ def self_join(c: Case) -> Planted:
     return c.queries(query, better)
 
 
-@scenario("join_output output_skew", ("SortMergeJoin", "day"), conf=NO_BROADCAST)
+@scenario("join_output output_skew", "SortMergeJoin: day", conf=NO_BROADCAST)
 def join_on_half_the_key(c: Case) -> Planted:
     """A join that forgot a column of the key, with a filter and an aggregation above."""
     days = 500 // c.n
@@ -158,7 +159,7 @@ def join_on_half_the_key(c: Case) -> Planted:
     return c.with_each(query, "", " AND o.store = p.store")
 
 
-@scenario("compute join_output", ("BroadcastNestedLoopJoin", "ip"), ("CartesianProduct", "ip"))
+@scenario("compute join_output", "BroadcastNestedLoopJoin: ip", "CartesianProduct: ip")
 def range_join(c: Case) -> Planted:
     """Addresses looked up in ranges: a nested loop over all pairs."""
     c.table("events", c.range(240_000, "pmod(hash(id), 20000000) AS ip"))
@@ -174,7 +175,7 @@ def range_join(c: Case) -> Planted:
     return c.with_each(query, "", bins)
 
 
-@scenario("compute join_output", ("BroadcastNestedLoopJoin", "OR"), ("CartesianProduct", "OR"))
+@scenario("compute join_output", "BroadcastNestedLoopJoin: OR", "CartesianProduct: OR")
 def join_with_or(c: Case) -> Planted:
     """A condition with OR has no key to hash."""
     c.table("people", c.range(20_000 * c.n, "concat('mail', id) AS email", "concat('phone', id) AS phone"))
@@ -187,9 +188,9 @@ def join_with_or(c: Case) -> Planted:
 
 @scenario(
     "data_skew",
-    ("SortMergeJoin", "customer_id"),
-    ("Exchange", "customer_id"),
-    ("Sort", "customer_id"),
+    "SortMergeJoin: customer_id",
+    "Exchange: customer_id",
+    "Sort: customer_id",
     conf={**NO_BROADCAST, **SIXTEEN_PARTITIONS, "spark.sql.adaptive.skewJoin.enabled": "false"},
     repaired_conf={
         "spark.sql.adaptive.skewJoin.enabled": "true",
@@ -210,9 +211,9 @@ def skewed_join(c: Case) -> Planted:
 
 @scenario(
     "data_skew",
-    ("SortMergeJoin", "user_id"),
-    ("Exchange", "user_id"),
-    ("Sort", "user_id"),
+    "SortMergeJoin: user_id",
+    "Exchange: user_id",
+    "Sort: user_id",
     conf={**NO_BROADCAST, **NO_AQE},
     settings=FOUR_SLOTS,
 )
@@ -229,7 +230,7 @@ def skewed_by_nulls(c: Case) -> Planted:
     return c.queries(query.format("clicks"), f"{known} UNION ALL {unknown}")
 
 
-@scenario("output_skew join_output", ("SortMergeJoin", "product_id"), conf=NO_BROADCAST, settings=FOUR_SLOTS)
+@scenario("output_skew join_output", "SortMergeJoin: product_id", conf=NO_BROADCAST, settings=FOUR_SLOTS)
 def hot_key_on_both_sides(c: Case) -> Planted:
     """One key of 5,000 rows on both sides among a million that are unique."""
     hot = int(5000 * c.n**0.5)
@@ -240,7 +241,7 @@ def hot_key_on_both_sides(c: Case) -> Planted:
     return c.with_each(query, "", " WHERE product_id <> -1")
 
 
-@scenario("broadcast", ("BroadcastExchange", ""), ("BroadcastHashJoin", "key"), settings={"spark.driver.memory": "3g"})
+@scenario("broadcast", "BroadcastExchange", "BroadcastHashJoin: key", settings={"spark.driver.memory": "3g"})
 def large_broadcast(c: Case) -> Planted:
     """A hint broadcasts the large side to join it with a small one."""
     c.table("large", c.range(1_200_000 * c.n, "id AS key", "sha2(string(id), 256) AS text"))
@@ -251,9 +252,9 @@ def large_broadcast(c: Case) -> Planted:
 
 @scenario(
     "few_tasks compute broadcast",
-    ("Project", "sha2"),
-    ("Exchange", "SinglePartition"),
-    ("BroadcastExchange", ""),
+    "Project: sha2",
+    "Exchange: SinglePartition",
+    "BroadcastExchange",
     settings=FOUR_SLOTS,
 )
 def broadcast_of_one_task(c: Case) -> Planted:
@@ -269,7 +270,7 @@ def broadcast_of_one_task(c: Case) -> Planted:
     return Planted(lambda: query(1), lambda: query(8))
 
 
-@scenario("broadcast", ("BroadcastExchange", ""), ("BroadcastHashJoin", "key"), settings={"spark.driver.memory": "4g"})
+@scenario("broadcast", "BroadcastExchange", "BroadcastHashJoin: key", settings={"spark.driver.memory": "4g"})
 def repeated_broadcast(c: Case) -> Planted:
     """Each branch of a union broadcasts the same table, with another column."""
     columns = [f"concat('text {i} ', id) AS c{i}" for i in range(4)]
@@ -286,11 +287,11 @@ def repeated_broadcast(c: Case) -> Planted:
 
 @scenario(
     "data_skew",
-    ("Exchange", "country"),
-    ("Project", "sha2"),
-    ("HashAggregate", ""),
-    ("SortAggregate", ""),
-    ("Window", "country"),
+    "Exchange: country",
+    "Project: sha2",
+    "HashAggregate",
+    "SortAggregate",
+    "Window: country",
     settings=FOUR_SLOTS,
 )
 def skewed_repartition(c: Case) -> Planted:
@@ -305,14 +306,7 @@ def skewed_repartition(c: Case) -> Planted:
     return Planted(lambda: query("country"), lambda: query("id"))
 
 
-@scenario(
-    "data_skew",
-    ("Window", "shop"),
-    ("Sort", "shop"),
-    ("Exchange", "shop"),
-    conf=SIXTEEN_PARTITIONS,
-    settings=FOUR_SLOTS,
-)
+@scenario("data_skew", "Window: shop", "Sort: shop", "Exchange: shop", conf=SIXTEEN_PARTITIONS, settings=FOUR_SLOTS)
 def skewed_window(c: Case) -> Planted:
     """Running totals of shops of which one has nearly all rows."""
     c.table(
@@ -323,7 +317,7 @@ def skewed_window(c: Case) -> Planted:
     return c.with_each(query, "shop", "shop, id % 8")
 
 
-@scenario("few_tasks compute", ("Window", ""), ("Exchange", "SinglePartition"), ("Sort", ""), settings=FOUR_SLOTS)
+@scenario("few_tasks compute", "Window", "Exchange: SinglePartition", "Sort", settings=FOUR_SLOTS)
 def window_without_partitions(c: Case) -> Planted:
     """A window without PARTITION BY has one task."""
     c.table("readings", c.range(1_000_000 * c.n, "hash(id) AS at", "id % 64 AS sensor", "id % 9 AS v"))
@@ -333,11 +327,11 @@ def window_without_partitions(c: Case) -> Planted:
 
 @scenario(
     "few_tasks",
-    ("Exchange", "SinglePartition"),
-    ("Exchange", "RoundRobin"),
-    ("Project", "sha2"),
-    ("HashAggregate", ""),
-    ("SortAggregate", ""),
+    "Exchange: SinglePartition",
+    "Exchange: RoundRobin",
+    "Project: sha2",
+    "HashAggregate",
+    "SortAggregate",
     settings=FOUR_SLOTS,
 )
 def repartition_to_one(c: Case) -> Planted:
@@ -353,10 +347,10 @@ def repartition_to_one(c: Case) -> Planted:
 
 @scenario(
     "few_tasks",
-    ("Coalesce", ""),
-    ("Project", "sha2"),
-    ("Execute InsertIntoHadoopFsRelationCommand", ""),
-    ("WriteFiles", ""),
+    "Coalesce",
+    "Project: sha2",
+    "Execute InsertIntoHadoopFsRelationCommand",
+    "WriteFiles",
     settings=FOUR_SLOTS,
 )
 def coalesce_to_one_file(c: Case) -> Planted:
@@ -370,7 +364,7 @@ def coalesce_to_one_file(c: Case) -> Planted:
     return Planted(lambda: write(1), lambda: write(8))
 
 
-@scenario("compute", ("Generate", "explode"), ("Generate", "sequence"))
+@scenario("compute", "Generate: explode", "Generate: sequence")
 def exploded_dates(c: Case) -> Planted:
     """A row for each hour of a booking, only to count them."""
     c.table("bookings", c.range(100_000, "id % 100 AS room", f"id % {600 * c.n} AS hours"))
@@ -380,9 +374,7 @@ def exploded_dates(c: Case) -> Planted:
     return c.queries(query, better)
 
 
-@scenario(
-    "compute shuffle spill", ("Expand", ""), ("Exchange", "c1"), ("HashAggregate", ""), ("ObjectHashAggregate", "")
-)
+@scenario("compute shuffle spill", "Expand", "Exchange: c1", "HashAggregate", "ObjectHashAggregate")
 def several_distinct_counts(c: Case) -> Planted:
     """Exact distinct counts of six columns: Expand makes six rows of each."""
     columns = [f"pmod(hash(id, {i}), {20_000 + i}) AS c{i}" for i in range(6)]
@@ -393,11 +385,11 @@ def several_distinct_counts(c: Case) -> Planted:
 
 @scenario(
     "few_tasks",
-    ("GlobalLimit", ""),
-    ("Exchange", "SinglePartition"),
-    ("Project", "sha2"),
-    ("HashAggregate", ""),
-    ("SortAggregate", ""),
+    "GlobalLimit",
+    "Exchange: SinglePartition",
+    "Project: sha2",
+    "HashAggregate",
+    "SortAggregate",
     settings=FOUR_SLOTS,
 )
 def work_after_limit(c: Case) -> Planted:
@@ -410,10 +402,10 @@ def work_after_limit(c: Case) -> Planted:
 
 @scenario(
     "few_tasks compute",
-    ("Exchange", "k"),
-    ("HashAggregate", "k"),
-    ("Sort", "k"),
-    ("Window", "k"),
+    "Exchange: k",
+    "HashAggregate: k",
+    "Sort: k",
+    "Window: k",
     conf={"spark.sql.shuffle.partitions": "1"},
     repaired_conf={"spark.sql.shuffle.partitions": "8"},
     settings=FOUR_SLOTS,
@@ -425,7 +417,7 @@ def one_shuffle_partition(c: Case) -> Planted:
     return c.queries(query, query)
 
 
-@scenario("output_skew compute", ("Generate", "explode"), ("Generate", "sequence"), settings=FOUR_SLOTS)
+@scenario("output_skew compute", "Generate: explode", "Generate: sequence", settings=FOUR_SLOTS)
 def one_row_explodes(c: Case) -> Planted:
     """One contract of a thousand has nearly all days."""
     rows = 2_500_000 * c.n
@@ -440,7 +432,7 @@ def one_row_explodes(c: Case) -> Planted:
     return c.queries(query, f"SELECT max(sha2(string(d), 256)), count(*) FROM ({split})")
 
 
-@scenario("compute", ("ObjectHashAggregate", "percentile"), ("SortAggregate", "percentile"))
+@scenario("compute", "ObjectHashAggregate: percentile", "SortAggregate: percentile")
 def exact_percentiles(c: Case) -> Planted:
     """Exact percentiles keep each value."""
     c.table("latencies", c.range(1_000_000 * c.n, "id % 20 AS g", "rand(5) AS ms"))
@@ -451,7 +443,7 @@ def exact_percentiles(c: Case) -> Planted:
 # Python
 
 
-@scenario("python", ("BatchEvalPython", "slug"), ("ArrowEvalPython", "slug"))
+@scenario("python", "BatchEvalPython: slug", "ArrowEvalPython: slug")
 def python_udf(c: Case) -> Planted:
     """A Python function for what Spark can do."""
     rows = c.table("titles", c.range(300_000 * c.n, "concat('Some Title - ', id) AS title"))
@@ -467,7 +459,7 @@ def python_udf(c: Case) -> Planted:
     )
 
 
-@scenario("python", ("MapInPandas", ""))
+@scenario("python", "MapInPandas")
 def map_in_pandas(c: Case) -> Planted:
     """Row by row in pandas."""
     rows = c.table("points", c.range(100_000 * c.n, "id % 360 AS lon", "id % 180 AS lat"))
@@ -483,7 +475,7 @@ def map_in_pandas(c: Case) -> Planted:
     )
 
 
-@scenario("python", ("FlatMapGroupsInPandas", ""))
+@scenario("python", "FlatMapGroupsInPandas")
 def apply_in_pandas(c: Case) -> Planted:
     """A pandas function for each of many groups."""
     rows = c.table("measures", c.range(200_000 * c.n, f"id % {700 * c.n} AS g", "double(id % 1000) AS v"))
@@ -501,7 +493,7 @@ def apply_in_pandas(c: Case) -> Planted:
     )
 
 
-@scenario("python", ("ArrowEvalPython", "score"))
+@scenario("python", "ArrowEvalPython: score")
 def pandas_udf_by_row(c: Case) -> Planted:
     """A pandas UDF that loops over its rows."""
     rows = c.table("people", c.range(600_000 * c.n, "id % 97 AS age", "id % 31 AS visits"))
@@ -519,7 +511,7 @@ def pandas_udf_by_row(c: Case) -> Planted:
 # Expressions
 
 
-@scenario("compute", ("Filter", "RLIKE"))
+@scenario("compute", "Filter: RLIKE")
 def backtracking(c: Case) -> Planted:
     """A regular expression that tries everything before it fails, beside an aggregation."""
     texts = "concat(repeat('ab', 10), if(id % 50 = 0, '', '!'), '') AS code"
@@ -528,7 +520,7 @@ def backtracking(c: Case) -> Planted:
     return c.with_each(query, "^(a|b|ab)+$", "^[ab]+$")
 
 
-@scenario("compute", ("Project", "get_json_object"), ("HashAggregate", "get_json_object"))
+@scenario("compute", "Project: get_json_object", "HashAggregate: get_json_object")
 def json_field_by_field(c: Case) -> Planted:
     """Each field parses the whole text again."""
     fields = [f"f{i}" for i in range(12)]
@@ -541,7 +533,7 @@ def json_field_by_field(c: Case) -> Planted:
     return c.with_each(f"SELECT {outer} FROM (SELECT {{}} FROM messages)", each, inlined)
 
 
-@scenario("compute", ("Project", "regexp_replace"), ("HashAggregate", "regexp_replace"))
+@scenario("compute", "Project: regexp_replace", "HashAggregate: regexp_replace")
 def cleaning_with_expressions(c: Case) -> Planted:
     """Eight regular expressions where one pass would do."""
     c.table("notes", c.range(150_000 * c.n, "concat(repeat('Text, with; some: marks! ', 6), id) AS note"))
@@ -552,14 +544,14 @@ def cleaning_with_expressions(c: Case) -> Planted:
     return c.with_each(query, nested, "translate(note, ',;:!.?- ', '')")
 
 
-@scenario("compute shuffle", ("Sort", "note"), ("Exchange", "rangepartitioning"))
+@scenario("compute shuffle", "Sort: note", "Exchange: rangepartitioning")
 def needless_sort(c: Case) -> Planted:
     """All rows are sorted, and then aggregated by another key."""
     rows = c.table("wide", c.range(250_000 * c.n, "concat(sha2(string(id), 256), sha2(string(id + 1), 256)) AS note"))
     return Planted(lambda: sink(rows.orderBy("note", "id")), lambda: sink(rows))
 
 
-@scenario("compute", ("Project", "date_format"), ("HashAggregate", "date_format"))
+@scenario("compute", "Project: date_format", "HashAggregate: date_format")
 def dates_as_texts(c: Case) -> Planted:
     """Months are compared as texts that are formatted and parsed again for each row."""
     c.table("bills", c.range(1_000_000 * c.n, "timestamp_seconds(1700000000 + id) AS at", "id % 9 AS v"))
@@ -571,7 +563,7 @@ def dates_as_texts(c: Case) -> Planted:
 # Scans
 
 
-@scenario("small_files scan", ("Scan parquet", ""), ("Scan csv", ""))
+@scenario("small_files scan", "Scan parquet", "Scan csv")
 def many_small_files(c: Case) -> Planted:
     """A table of thousands of files with a few rows each."""
     few = c.table("few", c.range(2_000, "sha2(string(id), 256) AS t"), files=2)
@@ -587,7 +579,7 @@ def many_small_files(c: Case) -> Planted:
     return Planted(lambda: frame.agg(f.max("t")).collect(), lambda: compact.agg(f.max("t")).collect())
 
 
-@scenario("scan few_tasks", ("Scan csv", ""), ("Scan text", ""), settings=FOUR_SLOTS)
+@scenario("scan few_tasks", "Scan csv", "Scan text", settings=FOUR_SLOTS)
 def gzip_of_csv(c: Case) -> Planted:
     """A gzip file cannot be split: one task reads it."""
     plain = c.folder / "plain.csv"
@@ -605,7 +597,7 @@ def gzip_of_csv(c: Case) -> Planted:
     return Planted(lambda: query(packed), lambda: query(plain))
 
 
-@scenario("scan", ("Scan json", ""))
+@scenario("scan", "Scan json")
 def one_field_of_json(c: Case) -> Planted:
     """One field is read from lines of JSON, which are parsed whole."""
     columns = [f"concat('value', id % {i + 7}) AS c{i}" for i in range(25)]
@@ -615,7 +607,7 @@ def one_field_of_json(c: Case) -> Planted:
     return Planted(lambda: frame.groupBy("c3").count().collect(), lambda: rows.groupBy("c3").count().collect())
 
 
-@scenario("scan few_tasks", ("Scan csv", ""), ("Scan text", ""), settings=FOUR_SLOTS)
+@scenario("scan few_tasks", "Scan csv", "Scan text", settings=FOUR_SLOTS)
 def csv_of_many_lines(c: Case) -> Planted:
     """multiLine keeps Spark from splitting a CSV file, whose values have no line breaks."""
     path = c.folder / "plain.csv"
@@ -634,7 +626,7 @@ def csv_of_many_lines(c: Case) -> Planted:
 # Shuffles and memory
 
 
-@scenario("shuffle", ("Exchange", "RoundRobin"), ("Exchange", "id"))
+@scenario("shuffle", "Exchange: RoundRobin", "Exchange: id")
 def wide_shuffle(c: Case) -> Planted:
     """All columns of wide rows are shuffled, of which one is used after."""
     columns = [f"sha2(string(id + {i}), 512) AS c{i}" for i in range(6)]
@@ -644,8 +636,8 @@ def wide_shuffle(c: Case) -> Planted:
 
 @scenario(
     "spill",
-    ("Sort", "note"),
-    ("Exchange", ""),
+    "Sort: note",
+    "Exchange",
     settings={"spark.driver.memory": "1g", "spark.memory.fraction": "0.05"},
     repaired_settings={"spark.driver.memory": "2g", "spark.memory.fraction": "0.6"},
 )
@@ -658,8 +650,8 @@ def sort_that_spills(c: Case) -> Planted:
 
 @scenario(
     "gc",
-    ("ObjectHashAggregate", "collect_list"),
-    ("SortAggregate", "collect_list"),
+    "ObjectHashAggregate: collect_list",
+    "SortAggregate: collect_list",
     settings={"spark.driver.memory": "700m", "spark.driver.extraJavaOptions": "-XX:+UseParallelGC"},
     repaired_settings={"spark.driver.memory": "4g"},
 )
@@ -675,9 +667,9 @@ def small_heap(c: Case) -> Planted:
 
 @scenario(
     "spill",
-    ("HashAggregate", "user_id"),
-    ("SortAggregate", "user_id"),
-    ("Exchange", "user_id"),
+    "HashAggregate: user_id",
+    "SortAggregate: user_id",
+    "Exchange: user_id",
     settings={"spark.driver.memory": "1g", "spark.memory.fraction": "0.04", "spark.sql.shuffle.partitions": "2"},
     repaired_settings={"spark.driver.memory": "2g", "spark.memory.fraction": "0.6"},
 )
@@ -716,7 +708,7 @@ def slots_taken(c: Case) -> Planted:
     return Planted(with_other, query)
 
 
-@scenario("tiny_tasks few_tasks", ("Exchange", "k"), ("HashAggregate", "k"), conf=NO_AQE)
+@scenario("tiny_tasks few_tasks", "Exchange: k", "HashAggregate: k", conf=NO_AQE)
 def tiny_partitions(c: Case) -> Planted:
     """Thousands of partitions for a few rows."""
     rows = c.table("lines", c.range(50_000, "id % 1000 AS k"))
@@ -836,7 +828,7 @@ def union_of_many(c: Case) -> Planted:
     return c.queries(query, better)
 
 
-@scenario("small_files commit", ("Execute InsertIntoHadoopFsRelationCommand", ""), ("WriteFiles", ""))
+@scenario("small_files commit", "Execute InsertIntoHadoopFsRelationCommand", "WriteFiles")
 def too_many_partitions_written(c: Case) -> Planted:
     """Each task writes a file into each of hundreds of partitions."""
     rows = c.table("lines", c.range(100_000 * c.n, f"pmod(hash(id), {100 * c.n}) AS day"), files=4)
@@ -852,8 +844,8 @@ def too_many_partitions_written(c: Case) -> Planted:
 
 @scenario(
     "cache",
-    ("InMemoryTableScan", ""),
-    ("Scan In-memory", ""),
+    "InMemoryTableScan",
+    "Scan In-memory",
     settings={"spark.driver.memory": "1g", "spark.memory.fraction": "0.08"},
 )
 def evicted_cache(c: Case) -> Planted:
@@ -879,7 +871,7 @@ def evicted_cache(c: Case) -> Planted:
     return Planted(query, query, before=lambda: frames.append(cached(StorageLevel.MEMORY_ONLY)), settle=settle)
 
 
-@scenario("cache compute", ("InMemoryTableScan", ""), ("Scan In-memory", ""))
+@scenario("cache compute", "InMemoryTableScan", "Scan In-memory")
 def cache_for_one_use(c: Case) -> Planted:
     """A table is cached, and read once."""
     rows = c.table("lines", c.range(150_000 * c.n, *(f"sha2(string(id + {i}), 256) AS c{i}" for i in range(8))))

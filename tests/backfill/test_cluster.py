@@ -74,12 +74,7 @@ def start(engine: Engine, master: str, *arguments: Any) -> subprocess.Popen[str]
     environment |= {"PYTHONPATH": f"{ROOT / 'collector'}:{ROOT}", "SPARK_LOCAL_IP": "127.0.0.1"}
     command = [sys.executable, "-m", "joinsight.cli", "backfill", "--master", master, *map(str, arguments)]
     return subprocess.Popen(
-        command,
-        env=environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
+        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
     )
 
 

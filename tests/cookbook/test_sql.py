@@ -38,7 +38,7 @@ KNOWN: Mapping[str, Sequence[Row]] = {
         {"job_name": "flip", "runs": 1, "threshold_bytes": 10_485_760},
     ],
     "Which broadcasts have grown most in a month?": [
-        {"job_name": "orders/revenue_daily", "growth": pytest.approx(1.02**26, rel=0.05)},
+        {"job_name": "orders/revenue_daily", "growth": pytest.approx(1.02**26, rel=0.05)}
     ],
     "How large has a broadcast become, month by month?": [
         {"month": day(10, 1), "runs": 11, "rows": 341_790},
@@ -49,13 +49,13 @@ KNOWN: Mapping[str, Sequence[Row]] = {
         for number in (9, 10, 11)
     ],
     "Which broadcasts keep the driver busy?": [
-        {"job_name": "huge/a", "runs": 2, "driver_ms": 234, "slowest_ms": 117, "collect_ms": 50, "broadcast_ms": 7},
+        {"job_name": "huge/a", "runs": 2, "driver_ms": 234, "slowest_ms": 117, "collect_ms": 50, "broadcast_ms": 7}
     ],
     "Which broadcasts come near Spark's own limits?": [
-        {"job_name": "huge/a", "largest_bytes": 2 * GB + 27, "most_rows": 800, "share_of_limit": pytest.approx(0.25)},
+        {"job_name": "huge/a", "largest_bytes": 2 * GB + 27, "most_rows": 800, "share_of_limit": pytest.approx(0.25)}
     ],
     "Which joins flipped strategy since Monday?": [
-        {"job_name": "flip", "before": ["BroadcastHashJoin"], "since": ["SortMergeJoin"]},
+        {"job_name": "flip", "before": ["BroadcastHashJoin"], "since": ["SortMergeJoin"]}
     ],
     "How has one join developed, run after run?": [
         {"started_at": day(11, 9), "strategy": "BroadcastHashJoin", "build_side": "right", "spill_bytes": None},
@@ -70,7 +70,7 @@ KNOWN: Mapping[str, Sequence[Row]] = {
         {"job_name": "explosion/b", "larger_side_rows": 9_000},
     ],
     "Which joins compare every row with every other?": [
-        {"job_name": "crossed/a", "strategy": "CartesianProduct", "left_rows": 3_000, "pairs": 60_000},
+        {"job_name": "crossed/a", "strategy": "CartesianProduct", "left_rows": 3_000, "pairs": 60_000}
     ],
     "Which joins spill most?": [
         {"job_name": "spilling/a", "runs": 2, "spill_bytes": 500 * (9 + 11), "sort_ms": 15},
@@ -80,46 +80,37 @@ KNOWN: Mapping[str, Sequence[Row]] = {
         {"job_name": "large/a", "bytes_written": 10 * (GB + 10), "read_partitions": 10, "started_at": day(11, 15, 12)},
         {"job_name": "flip", "bytes_written": 30_000_000, "rows_written": 9_000, "keys": ["k#1"]},
     ],
-    "Which shuffles are skewed?": [
-        {"job_name": "growth/revenue_daily", "runs": 15, "skewed_since": day(11, 6)},
-    ],
+    "Which shuffles are skewed?": [{"job_name": "growth/revenue_daily", "runs": 15, "skewed_since": day(11, 6)}],
     "How many bytes does each team shuffle a day?": [
         {"day": day(11, 17), "team": "by hand", "shuffle_bytes": 2 * 2_000},
         {"day": day(11, 18), "team": "by hand", "shuffle_bytes": None},
     ],
     "Which keys is data shuffled by again and again?": [
-        {"shuffled_by": "k", "operators": 2, "bytes_written": 22 * 35_000_000},
+        {"shuffled_by": "k", "operators": 2, "bytes_written": 22 * 35_000_000}
     ],
     "Where do tasks wait for shuffled data?": [
-        {
-            "job_name": "waiting/a",
-            "wait_ms": 2 * 4_000 + 7 + 9,
-            "bytes_read": 2 * 6_000 + 16_000,
-            "remote_share": 3 / 7,
-        },
+        {"job_name": "waiting/a", "wait_ms": 2 * 4_000 + 7 + 9, "bytes_read": 2 * 6_000 + 16_000, "remote_share": 3 / 7}
     ],
     "Which shuffles have too small partitions?": [
-        {"job_name": "waiting/a", "runs": 2, "partitions": 400, "bytes_per_partition": 20},
+        {"job_name": "waiting/a", "runs": 2, "partitions": 400, "bytes_per_partition": 20}
     ],
     "Which shuffles have too large partitions?": [
-        {"job_name": "large/a", "runs": 2, "partitions": 9, "bytes_per_partition": GB + 10},
+        {"job_name": "large/a", "runs": 2, "partitions": 9, "bytes_per_partition": GB + 10}
     ],
-    "What did exchange reuse save?": [
-        {"job_name": "spark-aqe-reused-joins", "reused": 4, "bytes_not_written": 58_192},
-    ],
+    "What did exchange reuse save?": [{"job_name": "spark-aqe-reused-joins", "reused": 4, "bytes_not_written": 58_192}],
     "What did AQE save us?": [
         {"week": day(10, 26), "read_without_network": 2 + 5},  # planted, and in the recordings
         {"week": day(11, 2), "read_without_network": 0},
     ],
     "What does AQE decide?": [{"kind": "dropped_stage", "times": 16, "jobs": 4}],
     "Which joins does AQE broadcast only after shuffling them?": [
-        {"job_name": "spark-aqe-dropped-shuffle", "runs": 2, "bytes_of_the_side": 320, "decided_after_s": 0.306},
+        {"job_name": "spark-aqe-dropped-shuffle", "runs": 2, "bytes_of_the_side": 320, "decided_after_s": 0.306}
     ],
     "Where does AQE coalesce most?": [
-        {"job_name": "finance/invoices_daily", "operator_key": "9099149ad2382c7d", "planned": 200, "read": 1},
+        {"job_name": "finance/invoices_daily", "operator_key": "9099149ad2382c7d", "planned": 200, "read": 1}
     ],
     "Which queries does AQE replan most often?": [
-        {"job_name": "spark-aqe-dropped-shuffle", "runs": 2, "plans": 7, "different_final_plans": 1},
+        {"job_name": "spark-aqe-dropped-shuffle", "runs": 2, "plans": 7, "different_final_plans": 1}
     ],
     "How has a query's duration changed over the weeks?": [
         {"week": day(10, 26), "runs": 7, "median_ms": pytest.approx(220_000, rel=0.05)},
@@ -130,24 +121,24 @@ KNOWN: Mapping[str, Sequence[Row]] = {
         {"runs": 10, "first_run": day(11, 11), "median_ms": pytest.approx(2 * 220_000, rel=0.15)},
     ],
     "What changed the day it became slow?": [
-        {"day": day(11, 11), "runs": 1, "times_the_day_before": pytest.approx(2, rel=0.15), "spilled_bytes": 0},
+        {"day": day(11, 11), "runs": 1, "times_the_day_before": pytest.approx(2, rel=0.15), "spilled_bytes": 0}
     ],
     "Which queries became slower this week?": [
         {"job_name": "risk/revenue_daily", "times_slower": pytest.approx(2.2, rel=0.1)},
         {"job_name": "logistics/revenue_daily", "times_slower": pytest.approx(2, rel=0.1)},
     ],
     "What does each job cost per week?": [
-        {"week": day(10, 26), "job_name": "spilling/a", "executions": 1, "task_hours": 62_031 / 3.6e6},
+        {"week": day(10, 26), "job_name": "spilling/a", "executions": 1, "task_hours": 62_031 / 3.6e6}
     ],
     "Who runs the most expensive queries?": [
-        {"spark_user": "ann", "executions": 57, "most_expensive_hours": 62_016 / 3.6e6},
+        {"spark_user": "ann", "executions": 57, "most_expensive_hours": 62_016 / 3.6e6}
     ],
     "Which jobs spill most?": [
-        {"job_name": "spilling/a", "executions": 2, "spilled_bytes": 5_000 * (9 + 11), "times_shuffled": 25},
+        {"job_name": "spilling/a", "executions": 2, "spilled_bytes": 5_000 * (9 + 11), "times_shuffled": 25}
     ],
     "Which hours of the week is the cluster busiest?": [{"weekday": 7, "hour": 12}],
     "What is computed more than once a day?": [
-        {"day": day(11, 19), "description": "Top invoices by store", "times": 24, "jobs": 1},
+        {"day": day(11, 19), "description": "Top invoices by store", "times": 24, "jobs": 1}
     ],
     "Which tables are read most?": [{"scan": "Scan parquet spark_catalog.marketing.invoices", "reads": 24}],
     "Which stages wait for one slow task?": [
@@ -157,10 +148,10 @@ KNOWN: Mapping[str, Sequence[Row]] = {
             "runs": 2,
             "slowest_task_ms": 60_011,
             "longest_wait_ms": 59_000,
-        },
+        }
     ],
     "Which jobs lose time to garbage collection?": [
-        {"job_name": "spilling/a", "gc_hours": 900 * 20 / 3.6e6, "gc_share": 18_000 / (2 * 62_000 + 20)},
+        {"job_name": "spilling/a", "gc_hours": 900 * 20 / 3.6e6, "gc_share": 18_000 / (2 * 62_000 + 20)}
     ],
     "How has a query developed over the year?": [
         {"month": day(10, 1), "runs": 11, "failed": 0},
@@ -181,7 +172,7 @@ KNOWN: Mapping[str, Sequence[Row]] = {
         {"month": day(11, 1), "subject": "broadcast", "runs": 20, "largest_bytes": 13_431_464},
     ],
     "Which cached tables were filled, but hardly read?": [
-        {"job_name": "filling/a", "first_used": day(11, 15, 12), "fill_task_ms": 40_016, "reads": 0},
+        {"job_name": "filling/a", "first_used": day(11, 15, 12), "fill_task_ms": 40_016, "reads": 0}
     ],
     "What was found this week, and where?": [
         {"severity": "warning", "finding": "spill", "times": 5, "jobs": 1, "hours": None},
@@ -195,7 +186,7 @@ KNOWN: Mapping[str, Sequence[Row]] = {
         {"week": day(11, 16), "job_name": "supply/revenue_daily", "finding": "spill", "findings": 5},
     ],
     "Which findings recur at the same operator?": [
-        {"job_name": "growth/revenue_daily", "finding": "skewed-shuffle", "runs": 15, "first": day(11, 6)},
+        {"job_name": "growth/revenue_daily", "finding": "skewed-shuffle", "runs": 15, "first": day(11, 6)}
     ],
     "What was found this week for the first time?": [
         {"job_name": "fine, then too slow", "finding": "broadcast-failed", "first": day(11, 18, 12), "runs": 2},

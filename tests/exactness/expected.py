@@ -314,11 +314,7 @@ def _occupancy(tasks: list[dict[str, Any]]) -> Row:
     width = max(1, width)
     after = [at for at in (max(launches), *finishes) if at >= max(launches)]
     tail = min(at for at in after if 2 * sum(finish > at for finish in finishes) <= width)
-    return {
-        "last_finish_at": max(finishes),
-        "width": width,
-        "tail_at": tail if tail < max(finishes) else None,
-    }
+    return {"last_finish_at": max(finishes), "width": width, "tail_at": tail if tail < max(finishes) else None}
 
 
 def _executors(tasks: list[dict[str, Any]]) -> Row:

@@ -34,10 +34,7 @@ STORE_OPTIONS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
 }
-STEPS = {
-    "semantics": semantics_workload.STEPS,
-    "few": semantics_workload.FEW_STEPS,
-}
+STEPS = {"semantics": semantics_workload.STEPS, "few": semantics_workload.FEW_STEPS}
 FORMATS = formats_workload.STATEMENTS
 MASTERS = {**dict.fromkeys(STEPS, "local[2,3]"), **dict.fromkeys(["tpch", *FORMATS], "local[2]")}
 OPTIONS = {

@@ -519,11 +519,4 @@ STEPS: tuple[Step, ...] = (
     partial_fetch_failure,
 )
 # Of `make test`
-FEW_STEPS: tuple[Step, ...] = (
-    write_tables,
-    skewed_join,
-    local_read,
-    cache_read_twice,
-    python_udf,
-    failures,
-)
+FEW_STEPS: tuple[Step, ...] = (write_tables, skewed_join, local_read, cache_read_twice, python_udf, failures)

@@ -30,13 +30,7 @@ from tests.versions import NEWEST, SCALA_2_12, SUPPORTED, TODAY
 from joinsight.contract.document import Document, Execution
 from joinsight.demo.runner import collector
 from joinsight.driver.attach import LISTENER, listener_jar
-from joinsight.tables import (
-    Row,
-    application,
-    delivery,
-    execution,
-    stage,
-)
+from joinsight.tables import Row, application, delivery, execution, stage
 from joinsight.tables.views import node_metric, plan_edge, plan_node, plan_version, segment
 
 RUN = Path(__file__).with_name("run.py")

@@ -859,8 +859,7 @@ def test_server_that_does_not_stop(folder: Path, monkeypatch: pytest.MonkeyPatch
 
 @pytest.mark.matrix
 @pytest.mark.parametrize(
-    ("lock", "error"),
-    [("server.lock", r"did not answer for 0\.1 s: it is not ready"), ("start.lock", r"start\.lock")],
+    ("lock", "error"), [("server.lock", r"did not answer for 0\.1 s: it is not ready"), ("start.lock", r"start\.lock")]
 )
 def test_a_lock_that_is_never_released_is_given_up(
     folder: Path, monkeypatch: pytest.MonkeyPatch, lock: str, error: str

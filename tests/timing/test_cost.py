@@ -283,10 +283,7 @@ def test_a_line_has_few_names() -> None:
 def test_a_line_of_several_operators_has_their_place() -> None:
     stage = ran(7, 0, 1_000, 100, **{"code 1 processNext": 3, "code 1 range_nextBatch_0": 1})
     stored, found = made(CODE, stage)
-    assert lines(stored, found) == [
-        ("WholeStageCodegen (1): Project, Filter, Range", 750, 75),
-        ("Range", 250, 25),
-    ]
+    assert lines(stored, found) == [("WholeStageCodegen (1): Project, Filter, Range", 750, 75), ("Range", 250, 25)]
 
 
 def test_each_attempt_is_divided_by_its_own_tasks() -> None:

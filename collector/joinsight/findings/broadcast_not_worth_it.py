@@ -29,13 +29,7 @@ def evaluate(context: PlanContext) -> Iterator[Finding]:
             "warning",
             f"The broadcast for {join(used_by[0])} has {rows(sent)}, {bytes_text(size)} in memory; the other side has"
             f" {rows(other)}.",
-            {
-                "size_bytes": size,
-                "rows": sent,
-                "other_rows": other,
-                "ratio": sent / max(other, 1),
-                "driver_ms": took,
-            },
+            {"size_bytes": size, "rows": sent, "other_rows": other, "ratio": sent / max(other, 1), "driver_ms": took},
             "All of it goes through the driver and into the memory of each executor. Broadcast the other side, or have"
             " this join shuffled: add the hint MERGE or SHUFFLE_HASH, remove the hint BROADCAST, or lower"
             " spark.sql.autoBroadcastJoinThreshold.",

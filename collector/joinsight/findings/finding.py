@@ -14,15 +14,7 @@ from joinsight.contract.incomplete import APPROXIMATED
 from joinsight.findings.batch import CompletedBatch
 from joinsight.findings.thresholds import Thresholds
 from joinsight.plan.metrics import PlanMetrics
-from joinsight.tables import (
-    BroadcastRow,
-    ExecutionRow,
-    JoinRow,
-    Row,
-    SegmentRow,
-    ShuffleRow,
-    StageRow,
-)
+from joinsight.tables import BroadcastRow, ExecutionRow, JoinRow, Row, SegmentRow, ShuffleRow, StageRow
 from joinsight.timing.critical_path import STAGE_CAUSES
 from joinsight.verdict.cause import Cause
 from joinsight.verdict.driver import may_be_contended

@@ -41,12 +41,7 @@ def evaluate(context: PlanContext) -> Iterator[Finding]:
             "warning",
             f"{first_up(shuffle(rows[0]))} was made {len(rows)} times from the same rows; {bytes_text(again)} were"
             " written again.",
-            {
-                "times": len(rows),
-                "repeated_bytes": again,
-                "rows_written": rows_written,
-                "bytes_written": group[0][0],
-            },
+            {"times": len(rows), "repeated_bytes": again, "rows_written": rows_written, "bytes_written": group[0][0]},
             "Spark reuses a shuffle only if the plans beneath are identical: read the same columns on both sides, in"
             " one subquery or DataFrame that both use, without non-deterministic expressions. Check that"
             " spark.sql.exchange.reuse is not off, or cache the rows.",
