@@ -76,7 +76,10 @@ def documents() -> list[Any]:
         started_at_ms=STARTED_AT_MS + HOUR,
         ended_at_ms=STARTED_AT_MS + HOUR + 10,
     )
-    return [application(application_name="my app", job_name="nightly"), first, second, other]
+    server = application(
+        application_id="app-other", attempt_id="2", application_name="other app", job_name="other", user="me"
+    )
+    return [application(application_name="my app", job_name="nightly", user="me"), server, first, second, other]
 
 
 @pytest.fixture(scope="module")
@@ -114,6 +117,7 @@ FILTERED = [
     (["--job", "other"], [("app-other", 1)]),
     (["--user", "ana_maria"], [("app-other", 1)]),
     (["--user", "ana"], []),
+    (["--user", "me"], [(MINE, 2), (MINE, 1)]),
     (["--session", "s-1"], [("app-other", 1)]),
     (["--tag", "etl"], [("app-other", 1)]),
     (["--tag", "etl", "--user", "bob"], []),

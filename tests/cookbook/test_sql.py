@@ -131,7 +131,7 @@ KNOWN: Mapping[str, Sequence[Row]] = {
         {"week": day(10, 26), "job_name": "spilling/a", "executions": 1, "task_hours": 62_031 / 3.6e6}
     ],
     "Who runs the most expensive queries?": [
-        {"spark_user": "ann", "executions": 57, "most_expensive_hours": 62_016 / 3.6e6}
+        {"user_name": "ann", "executions": 57, "most_expensive_hours": 62_016 / 3.6e6}
     ],
     "Which jobs spill most?": [
         {"job_name": "spilling/a", "executions": 2, "spilled_bytes": 5_000 * (9 + 11), "times_shuffled": 25}

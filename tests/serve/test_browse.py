@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 from sqlalchemy import Engine
-from tests.documents import execution, planned
+from tests.documents import application, execution, planned
 from tests.findings.recorded import SMALL, UNLIMITED, recordings
 from tests.pages.plans import HOSTILE
 from tests.serve.test_pages import HOUR, get, talk
@@ -60,7 +60,9 @@ def filled(engine: Engine) -> None:
         tags={"team": HOSTILE},
         user_tags=["nightly", HOSTILE],
     )
-    Writer(engine, FindingsEngine(SMALL, UNLIMITED)).write([*(batch(number) for number in range(8)), skewed, hostile])
+    ran_as = application(application_id="app-stream", job_name="arriving", user="ad/eve")
+    batches = [batch(number) for number in range(8)]
+    Writer(engine, FindingsEngine(SMALL, UNLIMITED)).write([ran_as, *batches, skewed, hostile])
 
 
 @pytest.mark.parametrize("path", [path for path, _ in NAVIGATION])
@@ -100,6 +102,7 @@ def test_a_stream_is_a_row_with_its_pace(engine: Engine) -> None:
         ("?job=arriving", {"/queries": 1, "/jobs": 1, "/streams": 1}),
         ("?tag=nightly", {"/queries": 0, "/jobs": 1, "/streams": 0}),
         ("?application=app-stream&since=BETWEEN", {"/queries": 1, "/jobs": 1, "/streams": 1}),
+        ("?user=ad/eve", {"/queries": 1, "/jobs": 1, "/streams": 1}),
         ("?user=nobody", {"/queries": 0, "/jobs": 0, "/streams": 0}),
         ("?until=BETWEEN", {"/queries": 1, "/jobs": 1, "/streams": 0}),
     ],
@@ -175,6 +178,7 @@ def test_jobs_have_a_cost_at_a_price(engine: Engine) -> None:
     """Core-hours are the run time of tasks; team and user are those of the last execution."""
     page = get(engine, "/jobs").text
     assert "Core-hours" in page and "Cost" not in page
+    assert '<a href="/jobs?user=ad%2Feve"><bdi>ad/eve</bdi></a>' in page
     priced = talk(make_app(engine, core_hour_price=2.5), lambda client: client.get("/jobs")).text
     assert "Cost: at 2.5 for an hour of a core." in priced and 'data-label="Cost"' in priced
 

@@ -197,13 +197,16 @@ def jobs_table(
     def owner(row: Row) -> Row:
         return owners.get(row["job_name"], {})
 
+    def those(text: str, **filters: str) -> Cell:
+        return Cell(text, f"/jobs?{urlencode({**asked.given, **filters})}" if text else None)
+
     def team(row: Row) -> Cell:
         its = (owner(row).get("tags") or {}).get("team", "")
-        return Cell(its, f"/jobs?{urlencode({**asked.given, 'tag': f'team={its}'})}" if its else None)
+        return those(its, tag=f"team={its}")
 
     def user(row: Row) -> Cell:
-        its, ran = owner(row).get("user_name"), owner(row).get("spark_user")
-        return Cell(its, f"/?{urlencode({'user': its})}") if its else Cell(ran or "")
+        its = owner(row).get("user_name") or ""
+        return those(its, user=its)
 
     def hours(row: Row) -> float:
         return float(row["task_time_ms"] or 0) / _MS_PER_HOUR

@@ -26,7 +26,7 @@ _GROUP = text(
 )
 _BY_TIME = text("sum(duration_ms) DESC NULLS LAST, job_name, query_shape")
 _USERS = text(
-    "SELECT listed.job AS job_name, its.tags, its.user_name, a.spark_user"
+    "SELECT listed.job AS job_name, its.tags, coalesce(its.user_name, a.spark_user) AS user_name"
     " FROM unnest(CAST(:jobs AS text[])) AS listed(job)"
     " CROSS JOIN LATERAL (SELECT e.tags, e.user_name, e.application_id, e.attempt_id FROM execution AS e"
     " WHERE e.job_name = listed.job AND e.started_at >= :since ORDER BY e.started_at DESC LIMIT 1) AS its"
@@ -90,7 +90,7 @@ def matching(connection: Connection, rows: Sequence[Row], filters: Filters) -> l
 
 
 def read_owners(connection: Connection, jobs: Sequence[str], since: datetime) -> dict[str, Row]:
-    """Team and user of each job, by its last execution: ``tags``, ``user_name`` and ``spark_user``."""
+    """Team and user of each job, by its last execution: ``tags`` and ``user_name``."""
     values = {"jobs": list(jobs), "since": since}
     return {row["job_name"]: dict(row) for row in connection.execute(_USERS, values).mappings()}
 

@@ -210,6 +210,27 @@ def ids_of(id_or_name: str) -> CompoundSelect[Any]:
     return select(literal(id_or_name)).union_all(by_name)
 
 
+@dataclass(frozen=True, slots=True)
+class User:
+    """Who ran executions: who asked a server for them, else whom Spark ran as."""
+
+    name: str
+    applications: tuple[str, ...] | None = None
+    """The ids of those that Spark ran as this user, where `lists` has looked up that they are few."""
+
+
+def _is_of_user(source: FromClause, user: User) -> ColumnElement[bool]:
+    from sqlalchemy import false, select
+
+    from joinsight.tables import application
+
+    ids: Any = user.applications
+    if ids is None:
+        ids = select(application.c.application_id).where(application.c.spark_user == user.name)
+    ran = false() if ids == () else source.c.application_id.in_(ids)
+    return (source.c.user_name == user.name) | (source.c.user_name.is_(None) & ran)
+
+
 def _kinds() -> list[str]:
     from joinsight.findings import HEURISTICS
 
@@ -268,11 +289,13 @@ class Filters:
     job: str | None = _filter(
         Of.EXECUTION, "Only of this job (spark.joinsight.jobName)", metavar="NAME", condition=_equals("job_name")
     )
-    user: str | None = _filter(
+    user: User | None = _filter(  # noqa: RUF009
         Of.EXECUTION,
-        "Only of this user of a Spark Connect or Thrift server",
+        "Only of this user: of a Spark Connect or Thrift server, else the one that Spark ran as",
         metavar="NAME",
-        condition=_equals("user_name"),
+        parse=lambda name, value: User(value),
+        condition=_is_of_user,
+        is_selective=lambda user: user.applications is not None,
     )
     session: str | None = _filter(Of.EXECUTION, "Only of this session", metavar="ID", condition=_equals("session_id"))
     tag: str | None = _filter(

@@ -44,6 +44,7 @@ application = table_of(
     "application",
     Index(None, "job_name", "started_at"),
     Index(None, "name"),
+    Index(None, "spark_user", "application_id"),
     Index(
         "ix_application_open",
         "application_id",
