@@ -22,6 +22,7 @@ EXPECTED = {
     "udf": {"python"},
     "repartitioned": {"needless-repartition"},
     "sort1": {"largest-part"},
+    "tiny-csv": {"small-files"},
     "regex": set(),
     "skew": set(),
 }

@@ -49,6 +49,7 @@ EXPECTED = {
     "tiny": ("tiny_tasks", "HashAggregate"),
     "udfs": ("python", "ArrowEvalPython"),  # two of a stage, which samples cannot tell apart
     "files": ("small_files", "Execute InsertIntoHadoopFsRelationCommand"),
+    "small-files-of-json": ("small_files", "Execute InsertIntoHadoopFsRelationCommand"),
     "coalesced": ("data_skew", "SortMergeJoin"),  # AQE merged all other partitions into one
     "distinct": ("compute", "Expand"),
     "json": ("scan", "Scan json "),
@@ -57,6 +58,7 @@ EXPECTED = {
     "range-per-site": ("compute", "SortMergeJoin"),  # its two tasks had the two processors that four slots share
     "window": ("data_skew", "Window"),
     "slow-task": ("slow_host", "HashAggregate"),  # one task slept
+    "sleeping-row": ("slow_host", "Project"),  # one row slept for 9 s; the first task compiled, and took more CPU
     "stutters": ("slow_host", "Project"),  # one of two executors stood still for moments
     "gz": ("scan", "Scan csv "),
     "small-files": ("small_files", "Scan parquet "),
@@ -613,6 +615,26 @@ def test_a_skewed_task_that_spills_is_skewed() -> None:
     (spill,) = memory(View(its))
     assert spill.wall_ms > skew.wall_ms
     assert judge(its).code == "data_skew"
+
+
+def test_a_needless_repartition_counts_whole_beside_a_little_skew() -> None:
+    """One of the 24 tasks after it took 2.7 times as long as the others, which cost 5 % of their stage."""
+    its = list(causes(View(stored("repartitioned-for-a-key"))))
+    assert [each.wall_ms for each in its if each.code == "output_skew"] == [396]
+    assert [each.certainty for each in its if each.evidence.get("is_needless")] == [1.0]
+
+
+def test_multiplied_rows_that_spill_are_multiplied() -> None:
+    """Without the copies for each distinct count, tasks would have less to keep."""
+    its = stored("distinct")
+    for row in its.stages:
+        row["memory_spilled_bytes"] = 100 << 30
+    for row in its.metrics:
+        if row["name"] == "spill size":
+            row |= {"total": 100 << 30, "count": 1}
+    (spill,) = (each for each in memory(View(its)) if each.code == "spill")
+    assert spill.weight == spill.wall_ms / 2
+    assert judge(its).code == "compute"
 
 
 @pytest.mark.parametrize(

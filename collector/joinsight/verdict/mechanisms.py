@@ -12,13 +12,13 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import replace
 
 from joinsight.base.units import duration_text
-from joinsight.verdict.cause import BESIDE_SKEW, PLACES, Cause, Code
+from joinsight.verdict.cause import BESIDE_SKEW, MUCH_OF_STAGE, PLACES, Cause, Code
 from joinsight.verdict.driver import caches, commit, contention, driver, nested, waiting
 from joinsight.verdict.exchanges import exchanges, small_sides
 from joinsight.verdict.memory import collecting, memory
 from joinsight.verdict.sources import files_written, scans
 from joinsight.verdict.tasks import imbalance
-from joinsight.verdict.view import View
+from joinsight.verdict.view import Ran, View
 from joinsight.verdict.work import exploding, join_output, python, work
 
 _LEAST_TOGETHER = 0.5
@@ -29,8 +29,8 @@ _SAY_WHY: tuple[Code, ...] = ("data_skew", "output_skew", "slow_host")
 def causes(view: View) -> Iterator[Cause]:
     """Those of all mechanisms, in no order; with several of a code that add up, also all of them together."""
     uneven = list(imbalance(view))
-    explained = _explained(view, uneven)
-    skewed = {each.stage_id for each in uneven if each.code in _SAY_WHY}
+    explained = _explained(view, uneven, collecting(view))
+    skewed = {stage for stage, share in _explained(view, uneven, ()).items() if share >= MUCH_OF_STAGE}
     for made in (uneven, *(mechanism(view) for mechanism in MECHANISMS)):
         found = [replace(each, certainty=_certainty(each, explained, skewed)) for each in made]
         yield from found
@@ -48,12 +48,14 @@ def _certainty(cause: Cause, explained: Mapping[int | None, float], skewed: Coll
     return (1 - explained.get(cause.stage_id, 0.0)) * certainty if is_place else certainty
 
 
-def _explained(view: View, imbalances: Iterable[Cause]) -> Mapping[int | None, float]:
+def _explained(
+    view: View, imbalances: Iterable[Cause], collected: Iterable[tuple[int, Ran]]
+) -> Mapping[int | None, float]:
     """By stage, the share of its time that unequal tasks or garbage collection explain, the larger one."""
     walls = {ran.stage_id: ran.wall_ms for ran in view.ran}
     found: dict[int | None, float] = defaultdict(float)
     uneven = ((each.stage_id, each.weight) for each in imbalances if each.code in _SAY_WHY)
-    for stage, explained in (*uneven, *((ran.stage_id, ms) for ms, ran in collecting(view))):
+    for stage, explained in (*uneven, *((ran.stage_id, ms) for ms, ran in collected)):
         if stage is not None and walls[stage]:
             found[stage] = max(found[stage], min(1.0, explained / walls[stage]))
     return found

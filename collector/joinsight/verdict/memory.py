@@ -8,6 +8,7 @@ from joinsight.base.units import bytes_text
 from joinsight.plan import operators
 from joinsight.verdict.cause import BESIDE_SKEW, MB, Cause
 from joinsight.verdict.view import Ran, View
+from joinsight.verdict.work import multiplying
 
 _SPILL_PER_SECOND = 20 * MB
 """Bytes of deserialized data that a task spills, and reads again, in a second."""
@@ -45,19 +46,20 @@ def memory(view: View) -> Iterator[Cause]:
     ]
     if spilling:
         _, worst = max(spilling, key=lambda each: each[0])
-        is_of_few = worst.tasks < (view.slots or 1)
+        spillers = _spillers(view, worst)
+        is_half = worst.tasks < (view.slots or 1) or any(set(spillers) & set(its) for its in multiplying(view))
         size, on_disk = (sum(ran.number(f"{name}_spilled_bytes") for _, ran in spilling) for name in ("memory", "disk"))
         yield Cause(
             "spill",
             sum(ms for ms, _ in spilling),
-            _spillers(view, worst) or worst.nodes[:3],
+            spillers or worst.nodes[:3],
             f"{_stages(spilling)} spilled {bytes_text(size)} of data, {bytes_text(on_disk)} on disk",
             "Use more partitions (spark.sql.shuffle.partitions), so that each task has less to keep, or give"
             " executors more memory (spark.executor.memory, spark.memory.fraction) for each core.",
             {"memory_spilled_bytes": size, "disk_spilled_bytes": on_disk},
             worst.stage_id,
-            certainty=BESIDE_SKEW if is_of_few else 1.0,
-            beside=() if is_of_few else (worst.stage_id,),
+            certainty=BESIDE_SKEW if is_half else 1.0,
+            beside=() if is_half else (worst.stage_id,),
         )
 
 

@@ -70,7 +70,9 @@ def source_format(node: Node) -> str:
 def _scanned(view: View, node: Node, files: int | None, size: int | None) -> str:
     parts = [f"{rows_text(view.rows(node.id) or 0)}"]
     if files:
-        parts.append(f"from {files:,} file{'s' * (files != 1)}" + (f" of {bytes_text(size)}" if size else ""))
+        parts.append(f"from {files:,} file{'s' * (files != 1)}")
+        if size:
+            parts[-1] += f" of {bytes_text(size)}" if files == 1 else f", {bytes_text(size)} in all"
     return " ".join(parts)
 
 
@@ -83,7 +85,7 @@ def files_written(view: View) -> Iterator[Cause]:
         stages = [ran for ran in view.ran if node.id in ran.nodes]
         yield Cause(
             "small_files",
-            view.wall_of((), ("file_write",)) + view.rests.get("commit", 0),
+            view.wall_of_writing(node.id) + view.rests.get("commit", 0),
             (node.id,),
             f"it wrote {files:,} files of {bytes_text(round(size / files))} on average",
             "Write fewer, larger files: repartition before the write, by its partition columns or to fewer partitions.",

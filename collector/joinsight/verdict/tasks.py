@@ -29,6 +29,8 @@ _COALESCE, _ADVISORY = (
     f"spark.sql.adaptive.{name}" for name in ("coalescePartitions.", "advisoryPartitionSizeInBytes")
 )
 _ROWS_TELL = {"read_ratio", "made_ratio"}
+_EXPLAINED = 0.5
+"""Share of the longer run time of a task that its longer CPU time must explain, where all tasks wait for CPUs alike."""
 _LEAST_AT_ONCE = 2
 """Fewer processors than these are a busy machine's."""
 _TINY_MS = 100
@@ -350,7 +352,7 @@ def _reason(view: View, ran: Ran, ratio: float) -> _Reason:
         text, evidence = f": {text}, although all read about as much", {"made_ratio": round(its, 1)}
         return _Reason("output_skew", (node_id,), text, _output_advice(view, node_id), evidence)
     cpu = ran.ratio(ran.number("cpu_time_ms_max"), ran.cpu_ms)
-    if cpu is not None and cpu >= 0.5 * ratio:
+    if cpu is not None and cpu - 1 >= _EXPLAINED * (ratio - 1):
         text = f": its rows took {times(cpu)} as much CPU, although all read about as much"
         advice = "Look at what its rows have more of: long texts, large arrays, values that are slow to compute."
         return _Reason("output_skew", ran.nodes[:3], text, advice, {"cpu_ratio": round(cpu, 1)})

@@ -313,6 +313,10 @@ class View:
             or (subject.kind == "activity" and subject.name in activities)
         )
 
+    def wall_of_writing(self, write: int) -> int:
+        """Wall time of a write: encoding rows, and opening, writing and closing files."""
+        return self.likely_wall_of(write) + self.wall_of((), ("file_write",))
+
 
 LEAST_RUN_MS = 1_000
 """Run time of the tasks of a stage, from which on their CPU time says whether they had a processor each."""

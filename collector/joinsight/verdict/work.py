@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from joinsight.base.units import duration_text
 from joinsight.plan import operators
@@ -54,27 +54,61 @@ _WORK_ADVICE = {
 def join_output(view: View) -> Iterator[Cause]:
     """A join makes many more rows than it reads, and all that follows in its stage works on them."""
     for node in view.of_kind("join"):
-        out = view.plan.total(node, OUTPUT_ROWS)
-        sides = [view.rows(i) for i in view.plan.inputs(node)[:2]]
-        if out is None or len(sides) < 2 or None in sides:
+        multiplied = _multiplied(view, node)
+        if multiplied is None:
             continue
-        left, right = (side or 0 for side in sides)
-        larger = max(left, right, 1)
-        if out < _LEAST_RATIO * larger or out < 10_000:
-            continue
+        out, larger = multiplied
+        left, right = (view.rows(i) or 0 for i in view.plan.inputs(node)[:2])
         ratio = out / larger
-        what = f"{names.operator(view, node.id)} made {rows_text(out)} from {rows_text(left)} and {rows_text(right)}"
+        is_half = _is_of_one_task(view, node, larger) or _checks(view, node.id) is not None
         yield Cause(
             "join_output",
             round(_wall_above(view, node.id, out) * (1 - 1 / ratio)),
             (node.id,),
-            what,
+            f"{names.operator(view, node.id)} made {rows_text(out)} from {rows_text(left)} and {rows_text(right)}",
             _PAIRS_ADVICE if operators.of(node.name).compares_pairs else _KEY_ADVICE,
             {"output_rows": out, "left_rows": left, "right_rows": right, "ratio": round(ratio, 1)},
             stage_of(view, node.id),
             least_share=_LEAST_EXPLODED,
-            certainty=BESIDE_SKEW if _is_of_one_task(view, node, larger) else 1.0,
+            certainty=BESIDE_SKEW if is_half else 1.0,
         )
+
+
+def _multiplied(view: View, node: Node) -> tuple[int, int] | None:
+    """The rows that a join or an explode makes, if they are many, and that it reads: of a join, its larger side."""
+    is_join = operators.of(node.name).kind == "join"
+    if not is_join and not node.name.startswith(("Generate", "Expand")):
+        return None
+    read = [view.rows(i) for i in view.plan.inputs(node)[:2]]
+    out = view.plan.total(node, OUTPUT_ROWS) if is_join else view.rows(node.id)
+    if out is None or len(read) < (2 if is_join else 1) or None in read:
+        return None
+    most = max(1 if is_join else 0, *(rows or 0 for rows in read))
+    least = _LEAST_COPIES if _is_of_groupings(node) else _LEAST_RATIO
+    return (out, most) if most and out >= max(10_000, least * most) else None
+
+
+def multiplying(view: View) -> Iterator[Collection[int]]:
+    """The operators that work on rows which a join or an explode multiplied, of each of these."""
+    for node in view.plan.graph.nodes:
+        multiplied = _multiplied(view, node)
+        if multiplied is not None:
+            yield _above(view, node.id, multiplied[0])[0]
+
+
+def _checks(view: View, join: int) -> int | None:
+    """The Python function that checks each pair of a join: Spark evaluates such a condition in a filter above it."""
+    found = None
+    for i in view.above(join):
+        node = view.plan.nodes[i]
+        kind = operators.of(node.name).kind
+        if operators.is_python(node.name):
+            found = i
+        elif kind == "filter":
+            return found if "pythonUDF" in node.simple else None
+        elif view.is_work(i) and kind != "project":
+            return None
+    return None
 
 
 def _is_of_one_task(view: View, join: Node, larger: int) -> bool:
@@ -89,6 +123,10 @@ def _is_of_one_task(view: View, join: Node, larger: int) -> bool:
 
 _PYTHON_ADVICE = "Use Spark's own functions instead, or a pandas (Arrow) function, which takes many rows at once."
 _PANDAS_ADVICE = "Use Spark's own functions instead, or operations of pandas on whole columns, without apply and loops."
+_PYTHON_CONDITION_ADVICE = (
+    "It checks each pair of rows that the join makes: write the condition with Spark's own functions, or join on more"
+    " columns before it, so that fewer pairs remain."
+)
 _MOST_NAMED = 3
 
 
@@ -124,6 +162,8 @@ def python(view: View) -> Iterator[Cause]:
 
 
 def _python_advice(view: View, nodes: Sequence[int]) -> str:
+    if any(_checks(view, join.id) in nodes for join in view.of_kind("join") if nodes):
+        return _PYTHON_CONDITION_ADVICE
     is_by_row = any(view.plan.nodes[i].name.startswith("BatchEvalPython") for i in nodes)
     return _PYTHON_ADVICE if is_by_row else _PANDAS_ADVICE
 
@@ -154,6 +194,7 @@ def _python_together(view: View, subject: CostSubject, wall: int) -> Cause:
 def work(view: View) -> Iterator[Cause]:
     """Operators' own work. Of those that cannot be told apart, the likeliest one goes first."""
     known: dict[int, int] = {}
+    written = view.wall_of((), ("file_write",))
     for subject, ms in view.walls.items():
         if subject.kind == "operator" and subject.node_id is not None:
             known[subject.node_id] = ms
@@ -166,13 +207,17 @@ def work(view: View) -> Iterator[Cause]:
             continue
         its = known.pop(first, 0)
         is_guess = len(parts) > 1 and its < ms
+        if operators.of(view.plan.nodes[first].name).kind == "write" and not is_guess:
+            written += ms + its
+            continue
         yield _own_work(view, first, ms + its, subject.node_id if is_guess else first, is_guess=is_guess)
     for node_id, ms in known.items():
         node = view.plan.nodes[node_id]
-        if operators.of(node.name).kind in ("scan", "shuffle", "broadcast") or operators.is_python(node.name):
-            continue
-        yield _own_work(view, node_id, ms, node_id, is_guess=False)
-    written = view.wall_of((), ("file_write",))
+        kind = operators.of(node.name).kind
+        if kind == "write":
+            written += ms
+        elif kind not in ("scan", "shuffle", "broadcast") and not operators.is_python(node.name):
+            yield _own_work(view, node_id, ms, node_id, is_guess=False)
     if written:
         writes = tuple(node.id for node in view.of_kind("write"))
         yield Cause(
@@ -228,12 +273,10 @@ def _work(view: View, node_id: int | None) -> tuple[str, float]:
 def exploding(view: View) -> Iterator[Cause]:
     """An operator other than a join makes many rows of each, and all that follows in its stage works on them."""
     for node in view.plan.graph.nodes:
-        if not node.name.startswith(("Generate", "Expand")):
+        multiplied = None if operators.of(node.name).kind == "join" else _multiplied(view, node)
+        if multiplied is None:
             continue
-        out, read = view.rows(node.id), view.rows(next(iter(view.plan.inputs(node)), node.id))
-        least = _LEAST_COPIES if _is_of_groupings(node) else _LEAST_RATIO
-        if not out or not read or out < least * read or out < 10_000:
-            continue
+        out, read = multiplied
         yield Cause(
             "compute",
             round(_wall_above(view, node.id, out) * (1 - read / out)),
@@ -248,11 +291,24 @@ def exploding(view: View) -> Iterator[Cause]:
 
 
 def _wall_above(view: View, node_id: int, rows: int) -> int:
-    """How long the execution waited for an operator and for what its rows go through.
+    """How long the execution waited for an operator and for what its rows go through."""
+    its, others = _above(view, node_id, rows)
+
+    def counts(subject: CostSubject) -> bool:
+        if subject.kind == "operator":
+            return subject.node_id in its
+        held = set(view.breakdown.holds(subject)) if subject.kind == "shared" else set()
+        return bool(its & held) and not others & held
+
+    return sum(ms for ran in view.ran for subject, ms in ran.parts.items() if counts(subject))
+
+
+def _above(view: View, node_id: int, rows: int) -> tuple[set[int], set[int]]:
+    """An operator and what its rows go through; and those in which more rows join them.
 
     In the same stage, and in those that read a shuffle which most of its rows reach, up to where more rows join them.
     """
-    its, others, todo = {node_id}, set(), [node_id]
+    its, others, todo = {node_id}, set[int](), [node_id]
     while todo:
         i = todo.pop()
         operator = operators.of(view.plan.nodes[i].name)
@@ -264,14 +320,7 @@ def _wall_above(view: View, node_id: int, rows: int) -> int:
             elif above not in its:
                 its.add(above)
                 todo.append(above)
-
-    def counts(subject: CostSubject) -> bool:
-        if subject.kind == "operator":
-            return subject.node_id in its
-        held = set(view.breakdown.holds(subject)) if subject.kind == "shared" else set()
-        return bool(its & held) and not others & held
-
-    return sum(ms for ran in view.ran for subject, ms in ran.parts.items() if counts(subject))
+    return its, others
 
 
 def _is_most(view: View, exchange: int, rows: int) -> bool:
