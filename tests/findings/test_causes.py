@@ -49,6 +49,13 @@ def test_a_finding_says_what_the_verdict_says(name: str) -> None:
     assert verdict.text.partition(": ")[2].partition(". ")[0].rstrip(".") in row.title
 
 
+def test_stages_that_add_up_are_one_finding() -> None:
+    """Both stages of a join and an aggregation have 2,500 tiny tasks; each of them would be a finding."""
+    (row,) = found("tiny-stages")
+    assert row.evidence["number"] == 2
+    assert (row.wall_ms, row.node_id) == ((verdict := judge(stored("tiny-stages"))).wall_ms, verdict.nodes[0])
+
+
 @pytest.mark.parametrize(("setting", "unit"), [("wall_ms", 1.0), ("wall_share", None)])
 def test_it_must_be_worth_the_time(setting: str, unit: float | None) -> None:
     """At the wall time at stake, and the share that it is, a finding is made; beyond it none."""

@@ -159,10 +159,17 @@ class PlanContext:
 
     @cached_property
     def causes(self) -> Sequence[Cause]:
-        """Those of the verdict; of several about one operator that say why, the one that explains most."""
+        """Those of the verdict; of several about one operator that say why, the one that explains most.
+
+        Without those that are part of another, which has all of a code together.
+        """
         found: dict[tuple[int, ...] | str, Cause] = {}
         places = []
-        for cause in causes(self.view):
+        its = list(causes(self.view))
+        together = {cause.code for cause in its if cause.is_together and not cause.only_says_where}
+        for cause in its:
+            if cause.code in together and not (cause.is_together or cause.only_says_where):
+                continue
             if cause.only_says_where:
                 places.append(cause)
                 continue

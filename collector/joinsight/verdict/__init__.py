@@ -145,7 +145,7 @@ def _stage(best: _Place, found: Sequence[_Place]) -> int | None:
     its = [each.cause for each in found if each.cause.code == best.cause.code and each.started == best.started]
     staged = (each for each in its if each.stage_id is not None)
     largest = max(staged, key=lambda each: each.wall_ms, default=best.cause)
-    is_most = "number" in best.cause.evidence and 2 * largest.wall_ms >= best.cause.wall_ms
+    is_most = best.cause.is_together and 2 * largest.wall_ms >= best.cause.wall_ms
     return largest.stage_id if is_most else best.cause.stage_id
 
 

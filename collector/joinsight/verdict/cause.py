@@ -79,6 +79,11 @@ class Cause:
         return self.code in PLACES if self.is_place is None else self.is_place
 
     @property
+    def is_together(self) -> bool:
+        """Whether it is all causes of a code, which add up."""
+        return "number" in self.evidence
+
+    @property
     def weight(self) -> float:
         """By this, causes are compared."""
         wall = self.wall_ms * (_PLACE_WEIGHT if self.only_says_where else 1)
