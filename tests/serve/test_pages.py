@@ -412,6 +412,19 @@ def test_tokens_open_the_pages(engine: Engine, caplog: pytest.LogCaptureFixture)
         assert get(engine, "/", "read:first", authorization=bad).status_code == 401, bad
 
 
+@pytest.mark.parametrize("value", ["ann", "", "first", "Bearer first", "x" * 8_000])
+def test_no_header_of_a_proxy_opens_a_page(engine: Engine, value: str) -> None:
+    """Who reaches the collector without the proxy can write each of them: only a token opens the pages."""
+    names = ("X-Forwarded-User", "X-Forwarded-Email", "X-Auth-Request-User", "Remote-User", "X-Forwarded-Access-Token")
+    tokens = Tokens("read:ann:first")
+    for name in (*names, "Proxy-Authorization", "X-Authorization", "Authorization_"):
+        for headers in ([(name, value)], [(name, value), (name, "ann")], [("Authorization", ""), (name, value)]):
+            answer = talk(make_app(engine, tokens), partial(httpx.AsyncClient.get, url="/", headers=headers))
+            assert answer.status_code == 401, headers
+    twice = [("Authorization", "Bearer wrong"), ("Authorization", "Bearer first")]
+    assert talk(make_app(engine, tokens), partial(httpx.AsyncClient.get, url="/", headers=twice)).status_code == 401
+
+
 @pytest.mark.parametrize("line", ["first", "ann:first", "send:first", "send:ann:first"])
 def test_a_senders_token_reads_nothing(engine: Engine, line: str) -> None:
     """Neither as a password nor as a bearer token: it is in the hands of all who run jobs."""
