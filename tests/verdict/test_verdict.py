@@ -45,6 +45,7 @@ EXPECTED = {
     "regex": ("compute", "Filter"),
     "one-key": ("output_skew", "SortMergeJoin"),  # 6,000 rows of one value on each side
     "udf": ("python", "BatchEvalPython"),
+    "udf-of-a-join": ("python", "ArrowEvalPython"),  # it checks each of the pairs that a join makes
     "sort1": ("few_tasks", "Sort"),
     "tiny": ("tiny_tasks", "HashAggregate"),
     "udfs": ("python", "ArrowEvalPython"),  # two of a stage, which samples cannot tell apart
@@ -617,6 +618,14 @@ def test_a_skewed_task_that_spills_is_skewed() -> None:
     assert judge(its).code == "data_skew"
 
 
+def test_starting_tasks_takes_longer_on_busy_hosts() -> None:
+    """As all else does: 5,000 tasks had the CPU for 18 % of their run time."""
+    its = stored("tiny-stages")
+    assert judge(its).share > 0.75
+    calm = [{**row, "cpu_time_ns": 1_000_000 * (row["run_time_ms"] or 0)} for row in its.stages]
+    assert judge(replace(its, stages=calm)).share < 0.7
+
+
 def test_a_needless_repartition_counts_whole_beside_a_little_skew() -> None:
     """One of the 24 tasks after it took 2.7 times as long as the others, which cost 5 % of their stage."""
     its = list(causes(View(stored("repartitioned-for-a-key"))))
@@ -713,6 +722,7 @@ def test_an_explode_counts_half_where_one_task_made_most_of_its_rows() -> None:
         ("range-per-site", "SortMergeJoin", "It checks its condition for each pair of rows with the same key: "),
         ("stutters", "Project", "Hash or encrypt fewer rows "),
         ("udf", "BatchEvalPython", "Use Spark's own functions instead, or a pandas (Arrow) function"),
+        ("udf-of-a-join", "ArrowEvalPython", "It checks each pair of rows that the join makes: "),
         ("udfs", "ArrowEvalPython", "Use Spark's own functions instead, or operations of pandas on whole columns"),
     ],
 )

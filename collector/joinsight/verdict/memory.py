@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from joinsight.base.units import bytes_text
-from joinsight.plan import operators
 from joinsight.verdict.cause import BESIDE_SKEW, MB, Cause
 from joinsight.verdict.view import Ran, View
 from joinsight.verdict.work import multiplying
@@ -14,8 +13,6 @@ _SPILL_PER_SECOND = 20 * MB
 """Bytes of deserialized data that a task spills, and reads again, in a second."""
 _MOST_SPILL = 0.7
 """The largest share of a stage that spilling can have taken."""
-_MOST_STRETCH = 3
-"""The longest run time of tasks on busy hosts, in times of what they work; beyond it, they wait for more than CPUs."""
 SPILL_SIZE = "spill size"
 _MUCH_GC = 0.15
 """Share of the run time of tasks."""
@@ -36,14 +33,7 @@ def memory(view: View) -> Iterator[Cause]:
             {"gc_time_ms": took, "run_time_ms": run},
             worst.stage_id,
         )
-    spilling = [
-        (
-            min(round(ran.wall_ms * min(_MOST_SPILL, 1_000 * size / _SPILL_PER_SECOND / _worked_ms(view, ran))), most),
-            ran,
-        )
-        for ran in view.ran
-        if ran.run_ms and (size := ran.number("memory_spilled_bytes")) and (most := _most_spill(view, ran)) > 0
-    ]
+    spilling = [(ms, ran) for ran in view.ran if (ms := _spilling_ms(view, ran)) > 0]
     if spilling:
         _, worst = max(spilling, key=lambda each: each[0])
         spillers = _spillers(view, worst)
@@ -72,14 +62,13 @@ def collecting(view: View) -> list[tuple[int, Ran]]:
     ]
 
 
-def _worked_ms(view: View, ran: Ran) -> float:
-    """Run time without that in which busy hosts kept tasks waiting: spilling then takes longer as all else does.
-
-    The CPU time of Python is not known.
-    """
-    if any(operators.is_python(view.plan.nodes[i].name) for i in ran.nodes):
-        return float(ran.run_ms)
-    return max(ran.cpu_ms + ran.number("gc_time_ms"), ran.run_ms / _MOST_STRETCH)
+def _spilling_ms(view: View, ran: Ran) -> int:
+    """How much of the wall time of a stage spilling takes: longer on busy hosts, as all else does."""
+    size = ran.number("memory_spilled_bytes")
+    if not size or not ran.run_ms:
+        return 0
+    share = 1_000 * size * view.stretch(ran) / _SPILL_PER_SECOND / ran.run_ms
+    return min(round(ran.wall_ms * min(_MOST_SPILL, share)), _most_spill(view, ran))
 
 
 def _most_spill(view: View, ran: Ran) -> int:

@@ -36,7 +36,7 @@ _LEAST_AT_ONCE = 2
 _TINY_MS = 100
 """Run time of a task that is mostly overhead."""
 _PER_TASK_MS = 5
-"""What a task costs beside its work: serialization, launch, its metrics and result."""
+"""What a task costs beside its work, on a calm host: serialization, launch, its metrics and result."""
 _LARGE_ROW = 1 << 10
 """Bytes from which on rows, such as lists, may differ so much in size that their number says little."""
 _MANY_TASKS = 10
@@ -66,7 +66,7 @@ def imbalance(view: View) -> Iterator[Cause]:
             yield slow
             continue
         mean = ran.run_ms / max(1, ran.tasks)
-        useful = max(0, ran.run_ms - _PER_TASK_MS * ran.tasks) / usable
+        useful = max(0, ran.run_ms - _PER_TASK_MS * view.stretch(ran) * ran.tasks) / usable
         tiny = max(spared, round(ran.wall_ms - useful))
         is_tiny = ran.tasks >= _MANY_TASKS * usable and mean <= _TINY_MS
         is_skewed = ratio is not None and ratio >= SKEWED

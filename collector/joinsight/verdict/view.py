@@ -273,6 +273,16 @@ class View:
             made += prod(self.rows(i) or 0 for i in self.plan.inputs(node)[:2])
         return (read + made) * _WEIGHTS.get(kind, 1.0) * (_HEAVY if is_heavy(node) else 1.0)
 
+    def stretch(self, ran: Ran) -> float:
+        """How many times as long as they worked the tasks of a stage ran: on busy hosts they wait for CPUs.
+
+        The CPU time of Python is not known.
+        """
+        worked = ran.cpu_ms + ran.number("gc_time_ms")
+        if not worked or any(operators.is_python(self.plan.nodes[i].name) for i in ran.nodes):
+            return 1.0
+        return max(1.0, min(_MOST_STRETCH, ran.run_ms / worked))
+
     def rows(self, node_id: int) -> int | None:
         """Rows that a node gives to its consumer."""
         return self.plan.fed_by(node_id).rows
@@ -320,6 +330,8 @@ class View:
 
 LEAST_RUN_MS = 1_000
 """Run time of the tasks of a stage, from which on their CPU time says whether they had a processor each."""
+_MOST_STRETCH = 3.0
+"""Beyond it, tasks wait for more than CPUs."""
 _MOST_BESIDE = 100
 """Stages that are considered while another waits, the longest ones: a document may hold anything."""
 _WEIGHTS: Mapping[str, float] = {"join": 3.0, "aggregate": 3.0, "sort": 4.0, "scan": 1.5, "shuffle": 2.0}

@@ -35,8 +35,8 @@ _KEY_ADVICE = (
     " or aggregate one side before the join."
 )
 _CONDITION_ADVICE = (
-    "It checks its condition for each pair of rows with the same key: join on more columns, such as a range of what the"
-    " condition compares, or filter before it."
+    "It checks its condition for each pair of rows with the same key: compute its parts before the join, join on more"
+    " columns, such as a range of what the condition compares, or filter before it."
 )
 _PARSE_ADVICE = "Parse each document once, with a schema of only the fields that are needed; or store them as columns."
 _WORK_ADVICE = {
@@ -60,17 +60,18 @@ def join_output(view: View) -> Iterator[Cause]:
         out, larger = multiplied
         left, right = (view.rows(i) or 0 for i in view.plan.inputs(node)[:2])
         ratio = out / larger
-        is_half = _is_of_one_task(view, node, larger) or _checks(view, node.id) is not None
+        checking = _checks(view, node.id)
+        wall = _wall_above(view, node.id, out) - (0 if checking is None else view.wall_of((checking,)))
         yield Cause(
             "join_output",
-            round(_wall_above(view, node.id, out) * (1 - 1 / ratio)),
+            round(wall * (1 - 1 / ratio)),
             (node.id,),
             f"{names.operator(view, node.id)} made {rows_text(out)} from {rows_text(left)} and {rows_text(right)}",
             _PAIRS_ADVICE if operators.of(node.name).compares_pairs else _KEY_ADVICE,
             {"output_rows": out, "left_rows": left, "right_rows": right, "ratio": round(ratio, 1)},
             stage_of(view, node.id),
             least_share=_LEAST_EXPLODED,
-            certainty=BESIDE_SKEW if is_half else 1.0,
+            certainty=BESIDE_SKEW if _is_of_one_task(view, node, larger) else 1.0,
         )
 
 
@@ -111,6 +112,11 @@ def _checks(view: View, join: int) -> int | None:
     return None
 
 
+def _checked(view: View, function: int) -> int | None:
+    """The join of which a Python function checks each pair."""
+    return next((join.id for join in view.of_kind("join") if _checks(view, join.id) == function), None)
+
+
 def _is_of_one_task(view: View, join: Node, larger: int) -> bool:
     """Whether only one task's part of a join multiplies its rows: some values of its key do, not all of them."""
     measured = view.plan.metrics(join).get(OUTPUT_ROWS)
@@ -146,6 +152,9 @@ def python(view: View) -> Iterator[Cause]:
         took = duration_text(wall)
         function = names.python_function(node)
         name = f"the Python function {function}" if function else f"Python code ({node.name})"
+        checked = _checked(view, node.id)
+        if checked is not None:
+            name += f", which checks the {rows_text(view.rows(checked) or 0)} of {names.operator(view, checked)}"
         if wall:
             yield Cause(
                 "python",
@@ -162,7 +171,7 @@ def python(view: View) -> Iterator[Cause]:
 
 
 def _python_advice(view: View, nodes: Sequence[int]) -> str:
-    if any(_checks(view, join.id) in nodes for join in view.of_kind("join") if nodes):
+    if any(_checked(view, i) is not None for i in nodes):
         return _PYTHON_CONDITION_ADVICE
     is_by_row = any(view.plan.nodes[i].name.startswith("BatchEvalPython") for i in nodes)
     return _PYTHON_ADVICE if is_by_row else _PANDAS_ADVICE
