@@ -17,7 +17,9 @@ from importlib import metadata
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from joinsight.driver.attach import LISTENER, listener_jar
+from tests.spark.sink import sending_to
+
+from joinsight.driver.attach import listener_jar
 
 FOLDER = Path(__file__).resolve().parent.parent / ".venvs"
 CONFIGURATION = FOLDER / "empty"
@@ -68,9 +70,7 @@ def make(path: Path, options: str) -> None:
             "spark.ui.enabled": "false",
             "spark.eventLog.enabled": "true",
             "spark.eventLog.dir": Path(folder).as_uri(),
-            "spark.driver.extraClassPath": str(listener_jar()),
-            "spark.extraListeners": LISTENER,
-            "spark.joinsight.url": "http://127.0.0.1:1",
+            **sending_to("http://127.0.0.1:1"),
             "spark.joinsight.spool": folder,
             "spark.joinsight.shutdownTimeout": "1s",
         }

@@ -74,15 +74,15 @@ class SparkRun:
     def alone(
         self, version: str, script: Path, *arguments: str, cwd: Path | None = None
     ) -> subprocess.CompletedProcess[str]:
-        """Run a script in a process of its own."""
+        """Run a script in a process of its own, which must succeed."""
         command = [sys.executable, str(script), *arguments]
         environment = self._environment(version)
-        return subprocess.run(command, env=environment, cwd=cwd, capture_output=True, text=True, check=False)
+        return _succeeded(subprocess.run(command, env=environment, cwd=cwd, capture_output=True, text=True))
 
     def __call__(
-        self, version: str, script: Path, *arguments: str, cwd: Path | None = None
+        self, version: str, script: Path, *arguments: str, cwd: Path | None = None, code: int = 0
     ) -> subprocess.CompletedProcess[str]:
-        """Run a script in the process of this version of Spark."""
+        """Run a script, which must exit with this code, in the process of this version of Spark."""
         process = self._processes.pop(version, None)
         if process is None:
             while len(self._processes) >= KEPT:
@@ -94,12 +94,17 @@ class SparkRun:
             process.kill()
             raise
         self._processes[version] = process  # the last one used is the last one to go
-        return done
+        return _succeeded(done, code)
 
     def close(self) -> None:
         """End all."""
         for process in self._processes.values():
             process.close()
+
+
+def _succeeded(done: subprocess.CompletedProcess[str], code: int = 0) -> subprocess.CompletedProcess[str]:
+    assert done.returncode == code, done.stdout[-3000:] + done.stderr[-6000:]
+    return done
 
 
 def serve(folder: Path, jar: str) -> None:

@@ -124,13 +124,11 @@ def check(
         "spark.joinsight.sampleInterval": "0",
     }
     out = folder / "live.json"
-    done = spark_run.alone(version, RUN, *arguments, *options(conf), "--out", str(out))
-    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-6000:]
+    spark_run.alone(version, RUN, *arguments, *options(conf), "--out", str(out))
     truth = json.loads(out.read_text())
     class_path = ":".join(map(str, jars))  # with Iceberg's classes, Spark can tell its metrics
     replayed_at = folder / "replayed.json"
-    done = spark_run.alone(version, REPLAY, truth["log"], "--jars", class_path, "--out", str(replayed_at))
-    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-6000:]
+    spark_run.alone(version, REPLAY, truth["log"], "--jars", class_path, "--out", str(replayed_at))
     (replayed,) = json.loads(replayed_at.read_text())
     live = read_store(engine, truth["live"]["application"]["id"], recorder.documents)
     log = Path(truth["log"])

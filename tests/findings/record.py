@@ -21,10 +21,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tests.spark.sink import listening
+from tests.spark.sink import listening, sending_to
 
 from joinsight.demo.workload import settings
-from joinsight.driver.attach import LISTENER, listener_jar
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -236,9 +235,7 @@ def session(folder: str, url: str, master: str) -> SparkSession:
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
-        "spark.driver.extraClassPath": str(listener_jar()),
-        "spark.extraListeners": LISTENER,
-        "spark.joinsight.url": url,
+        **sending_to(url),
         "spark.joinsight.token": "recorder",
         "spark.joinsight.spool": f"{folder}/spool",
         "spark.sql.warehouse.dir": f"{folder}/{re.sub('[^a-z]', '', master)}",

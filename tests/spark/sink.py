@@ -17,6 +17,15 @@ from joinsight.driver.attach import LISTENER, listener_jar
 _Server = TypeVar("_Server", bound=http.server.ThreadingHTTPServer)
 
 
+def sending_to(url: str) -> dict[str, str]:
+    """The settings of a driver with a listener."""
+    return {
+        "spark.driver.extraClassPath": str(listener_jar()),
+        "spark.extraListeners": LISTENER,
+        "spark.joinsight.url": url,
+    }
+
+
 class Sink(http.server.ThreadingHTTPServer):
     """Keeps all requests and responds with the next status in `answers`, or 200 if none is left."""
 
@@ -32,11 +41,7 @@ class Sink(http.server.ThreadingHTTPServer):
     @property
     def conf(self) -> dict[str, str]:
         """The settings of a driver whose listener sends here."""
-        return {
-            "spark.driver.extraClassPath": str(listener_jar()),
-            "spark.extraListeners": LISTENER,
-            "spark.joinsight.url": self.url,
-        }
+        return sending_to(self.url)
 
     def executions(self) -> list[Execution]:
         """The documents of executions among those that were taken, in the order of their arrival."""

@@ -41,7 +41,6 @@ def test_live_documents_and_the_log_have_the_same_key(
     }
     options = (f"{key}={value}" for key, value in conf.items())
     done = spark_run.alone(version, JOBS / "attempts.py", sink.url, LISTENER, *options)
-    assert done.returncode == 0, done.stderr
     live = {d["application_name"]: d for d in sink.taken() if d["kind"] == "application" and d["state"] == "ended"}
     assert {name: d["attempt_id"] for name, d in live.items()} == {
         "plain": "",

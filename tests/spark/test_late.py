@@ -28,7 +28,6 @@ def test_what_comes_after_the_end(sink: Sink, spark_run: SparkRun, tmp_path: Pat
         "spark.eventLog.dir": logs.as_uri(),
     }
     done = spark_run(version, JOBS / "late.py", *(f"{key}={value}" for key, value in conf.items()))
-    assert done.returncode == 0, done.stderr
     truth = json.loads(done.stdout)
     jobs = {int(execution): ids for execution, ids in truth["jobs"].items()}
     documents = [d for d in sink.taken() if d["kind"] == "execution"]

@@ -17,13 +17,12 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine, select, text
 from tests.documents import StoredRows, stored_rows, texts
-from tests.spark.sink import Sink
+from tests.spark.sink import Sink, sending_to
 from tests.spark_process import JOBS
 from tests.versions import NEWEST, SCALA_2_12
 
 from joinsight.contract.decode import decode_document
 from joinsight.contract.document import Execution
-from joinsight.driver.attach import LISTENER, listener_jar
 from joinsight.store.writer import Writer
 from joinsight.tables import metadata
 
@@ -35,9 +34,7 @@ def run(sink: Sink, environment: dict[str, str], folder: Path, conf: dict[str, s
     """Run the script with the listener attached; returns the last document of each execution, by rising id."""
     conf = {
         "spark.app.name": "app password=ZqSapp",
-        "spark.driver.extraClassPath": str(listener_jar()),
-        "spark.extraListeners": LISTENER,
-        "spark.joinsight.url": sink.url,
+        **sending_to(sink.url),
         "spark.joinsight.spool": str(folder / "spool"),
         "spark.joinsight.tag.note": "https://u:ZqStagged@host",
         "spark.joinsight.tag.token": "ZqStoken",

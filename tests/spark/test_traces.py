@@ -39,7 +39,6 @@ def said(
     classes = f"spark.driver.extraClassPath={listener_jar()}"
     run = spark_run.alone if script.startswith("connect") else spark_run
     done = run(version, JOBS / script, classes, *arguments, cwd=folder)
-    assert done.returncode == 0, done.stderr
     text = done.stdout
     for pattern, replacement in CHANGES:
         text = pattern.sub(replacement, text)
