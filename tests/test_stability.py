@@ -6,6 +6,7 @@ A name goes from the file only as that page allows.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from collections.abc import Iterator
@@ -39,9 +40,13 @@ def test_the_changelog_names_what_is_new() -> None:
 
 
 def names() -> Iterator[str]:
-    """The names of views' columns, metrics, settings, commands, options, choices, Python, codes, and migrations."""
+    """The names of views' columns, metrics, settings, commands, options, choices, Python, codes, and migrations.
+
+    Those of migrations have a digest: databases have run a released one, so it must not change.
+    """
     for migration in (ROOT / "migrations/versions").glob("[0-9]*.py"):
-        yield f"migration {migration.stem}"
+        content = b"".join(each.read_bytes() for each in sorted(migration.parent.glob(f"{migration.stem}.*")))
+        yield f"migration {migration.stem} {hashlib.sha256(content).hexdigest()[:16]}"
     dictionary = (ROOT / "docs/data-dictionary.md").read_text()
     for section in re.split(r"^## ", dictionary, flags=re.MULTILINE):
         if section.startswith("v_"):
