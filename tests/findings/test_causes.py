@@ -23,6 +23,8 @@ EXPECTED = {
     "repartitioned": {"needless-repartition"},
     "sort1": {"largest-part"},
     "tiny-csv": {"small-files"},
+    "repartitioned-for-a-key": {"largest-part"},
+    "long-cases": {"driver"},
     "regex": set(),
     "skew": set(),
 }

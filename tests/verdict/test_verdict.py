@@ -67,6 +67,7 @@ EXPECTED = {
     "repartitioned": ("shuffle", "Exchange"),  # for nothing: its rows are shuffled again, by a key
     "long-arrays": ("output_skew", "Generate"),  # a row in ten thousand has an array of 45,000 days
     "hot-window": ("data_skew", "Window"),  # 88 % of the rows have one key: AQE merged all partitions into one
+    "long-cases": ("driver", ""),  # 200 branches
     "udf-raises": ("failed", "ArrowEvalPython"),
     # Comet: its operators run in one native call, and measure their times themselves
     "comet-regex": ("compute", "CometFilter"),
@@ -100,7 +101,7 @@ def test_the_verdict_names_mechanism_and_operator(name: str) -> None:
     its = stored(name)
     verdict = judge(its)
     assert verdict.code == code, verdict.text
-    assert operator in operators(its, verdict)
+    assert operator in (operators(its, verdict) or [""])
     assert len(verdict.operators) == len(verdict.nodes)
 
 

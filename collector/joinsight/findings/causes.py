@@ -14,8 +14,8 @@ from joinsight.base.units import first_up
 from joinsight.findings.finding import WHOLE_EXECUTION, Finding, Heuristic, PlanContext, Waited
 from joinsight.plan import operators
 from joinsight.verdict import names
-from joinsight.verdict.cause import Cause, Code
-from joinsight.verdict.driver import LARGE_PLAN_OPERATORS, LONG_LIST_VALUES
+from joinsight.verdict.cause import MUCH_OF_STAGE, Cause, Code
+from joinsight.verdict.driver import LARGE_PLAN_OPERATORS, LONG_LIST_VALUES, LONG_TEXT
 from joinsight.verdict.view import View, is_heavy
 
 SKEWED_SHUFFLE = "skewed-shuffle"
@@ -64,8 +64,13 @@ def _has_reason(context: PlanContext, cause: Cause) -> bool:
     """A busy driver takes long for any query; what receives a large result does not say only where."""
     if not cause.only_says_where:
         return True
-    listing, nodes, values = (float(cause.evidence[name]) for name in ("listing_ms", "operators", "values"))
-    return listing >= _LISTING_SHARE * cause.wall_ms or nodes >= LARGE_PLAN_OPERATORS or values >= LONG_LIST_VALUES
+    known = {name: float(each) for name, each in cause.evidence.items()}
+    return (
+        known["listing_ms"] >= _LISTING_SHARE * cause.wall_ms
+        or known["operators"] >= LARGE_PLAN_OPERATORS
+        or known["values"] >= LONG_LIST_VALUES
+        or known["longest_text"] >= LONG_TEXT
+    )
 
 
 def _is_needless(context: PlanContext, cause: Cause) -> bool:
@@ -137,12 +142,12 @@ def sentence(view: View, cause: Cause) -> str:
 def _largest_part(context: PlanContext) -> Iterator[Finding]:
     """The part that is larger than all others, if it is known; a driver may only wait for its turn.
 
-    Where another cause says more about the same time, the part is not what to look at.
+    Where another cause says more about much of the same time, the part is not what to look at.
     """
     parts = [each for each in context.causes if each.only_says_where or each.code in _PARTS]
     largest = max(parts, key=lambda each: each.wall_ms, default=None)
     least = context.limits.largest_part_share * (context.execution.duration_ms or 0)
-    if largest is None or largest.wall_ms < max(1, least) or largest.certainty < 1:
+    if largest is None or largest.wall_ms < max(1, least) or largest.certainty <= 1 - MUCH_OF_STAGE:
         return
     if largest.code in _PARTS and not largest.evidence.get("is_estimate"):
         yield _finding(_Kind("largest-part", largest.code, severity="info"), context, largest)

@@ -57,6 +57,8 @@ LARGE_PLAN_OPERATORS = 100
 """Operators of a plan, from which on planning it takes seconds."""
 LONG_LIST_VALUES = 1_000
 """Values of a list, from which on planning it takes seconds."""
+LONG_TEXT = 5_000
+"""Characters of an operator's expressions, from which on planning and compiling them takes seconds."""
 _LIST = re.compile(r"INSET [^)]*?\.\.\. (\d+) more fields")
 _MUCH_RECEIVED = 10 * MB
 """Bytes of results, from which on receiving them takes long by itself."""
@@ -67,6 +69,10 @@ _LARGE_PLAN = "Make the plan smaller: fewer columns, unions and steps; checkpoin
 _SMALL_PLAN = (
     "Its plan is small: look at long expressions (lists of values, CASEs), at how long the catalog takes to describe"
     " its tables, and at what else the driver did."
+)
+_LONG_TEXT = (
+    "Make its expressions shorter: join a table instead of a CASE of many branches, and do not nest what a loop builds"
+    " up (checkpoint it)."
 )
 _FIRST_QUERY = (
     "It is the first query of its application, and Spark loads its classes during it: look at a later query, unless"
@@ -85,6 +91,7 @@ def driver(view: View) -> Iterator[Cause]:
         **{f"{k}_ms": v for k, v in parts.items()},
         "operators": len(view.plan.graph.nodes),
         "values": (values := _listed_values(view)),
+        "longest_text": (text := _longest_text(view)),
         "result_bytes": results,
     }
     received = parts["finish"] + collected
@@ -112,6 +119,9 @@ def driver(view: View) -> Iterator[Cause]:
         elif values >= LONG_LIST_VALUES:
             what += f"; it filters by a list of {values:,} values"
             advice = "Put the values into a table, and join it with the hint BROADCAST."
+        elif text >= LONG_TEXT:
+            what += f"; the expressions of one operator have {text:,} characters"
+            advice = _LONG_TEXT
         elif len(view.plan.graph.nodes) >= LARGE_PLAN_OPERATORS:
             advice = _LARGE_PLAN
         else:
@@ -163,6 +173,12 @@ def _share_of_cpus(view: View) -> float:
 def _listed_values(view: View) -> int:
     """How many values the longest list of a filter has that Spark does not print to its end."""
     return max((int(n) for node in view.of_kind("filter") for n in _LIST.findall(node.simple)), default=0)
+
+
+def _longest_text(view: View) -> int:
+    """Characters of the longest expressions of an operator."""
+    kinds = ("filter", "project", "aggregate", "join")
+    return max((len(node.simple) for node in view.of_kind(*kinds)), default=0)
 
 
 def _result_bytes(view: View) -> int:
