@@ -924,6 +924,13 @@ def test_an_applications_document_is_its_row() -> None:
     )  # fmt: skip
 
 
+@pytest.mark.parametrize(("user", "stored"), [("ana", "ana"), ("", None), (None, None)])
+def test_a_server_that_was_told_no_user_has_none(user: str | None, stored: str | None) -> None:
+    """Spark Connect's client for pipelines sends an empty one: the user is then the one that Spark runs as."""
+    [row] = stored_rows(execution(user=user))["execution"]
+    assert row["user_name"] == stored
+
+
 def test_every_column_exists() -> None:
     """Rows name columns of the store and no others, and give what the store needs."""
     spread = Spread(1, 2, 3, 4, 5)

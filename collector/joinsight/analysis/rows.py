@@ -341,7 +341,7 @@ def _execution(source: _Source, broadcasts: Iterable[BroadcastRow], spent: Itera
         error=e.error,
         job_group=e.job_group,
         job_tags=e.job_tags,
-        user_name=e.user,
+        user_name=e.user or None,  # spark-pipelines sends an empty one
         session_id=e.session_id,
         operation_id=e.operation_id,
         user_tags=e.user_tags,
