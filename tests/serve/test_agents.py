@@ -130,14 +130,15 @@ async def ask(server: Any) -> None:
 
 @pytest.mark.matrix
 def test_the_sdks_client_is_answered_on_both_transports(reader: str) -> None:
-    """On standard input and output; on HTTP with a reader's token only, and never for a web site."""
+    """On standard input and output; on HTTP with a reader's token only, never for a web site, and without a log."""
     environment = {**os.environ, "JOINSIGHT_DATABASE_URL": reader, "JOINSIGHT_TOKEN": f"read:{TOKEN}"}
     command = ["-m", "joinsight.cli", "mcp"]
     anyio.run(ask, StdioServerParameters(command=sys.executable, args=command, env=environment))
+    served = [sys.executable, *command, "--http", "--port", "0"]
     with subprocess.Popen(
-        [sys.executable, *command, "--http", "--port", "0"], env=environment, stdout=subprocess.PIPE, text=True
+        served, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:
-        assert process.stdout is not None
+        assert process.stdout is not None and process.stderr is not None
         address = process.stdout.readline().strip()
         try:
             with httpx.Client(headers={"Accept": "application/json, text/event-stream"}) as client:
@@ -156,6 +157,7 @@ def test_the_sdks_client_is_answered_on_both_transports(reader: str) -> None:
             anyio.run(over_http)
         finally:
             process.terminate()
+        assert process.stderr.read() == ""
 
 
 def test_without_the_sdk_the_command_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -122,7 +122,7 @@ def main() -> None:
     guard()
     logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.INFO, stream=sys.stderr)
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))  # raises, so that context managers exit
-    for name in ("alembic", "httpx", "py4j"):
+    for name in ("alembic", "httpx", "mcp", "py4j"):
         logging.getLogger(name).setLevel(logging.WARNING)
     try:
         try:
