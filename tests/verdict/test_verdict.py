@@ -619,6 +619,10 @@ def test_a_skewed_task_that_spills_is_skewed() -> None:
     assert judge(its).code == "data_skew"
 
 
+def test_a_slow_task_is_named_with_its_executor() -> None:
+    assert ", on executor 1 on 192.0.2.2, with no more data than they had" in judge(stored("stutters")).text
+
+
 def test_starting_tasks_takes_longer_on_busy_hosts() -> None:
     """As all else does: 5,000 tasks had the CPU for 18 % of their run time."""
     its = stored("tiny-stages")

@@ -66,7 +66,7 @@ TOGETHER: Mapping[Code, str] = {
     "broadcast": "broadcasts",
     "scan": "scans",
     "python": "Python functions",
-    "slow_host": "stages with a task that ran much longer than the others, with no more data",
+    "slow_host": "stages of which one task ran much longer without more data",
     "tiny_tasks": "stages of many short tasks",
     "few_tasks": "stages of fewer tasks than could run",
 }
@@ -76,7 +76,8 @@ TOGETHER: Mapping[Code, str] = {
 def _together(its: Sequence[Cause], call: str) -> Cause:
     wall, first = sum(each.wall_ms for each in its), its[0]
     nodes = tuple(dict.fromkeys(i for each in its for i in each.nodes))
-    what = f"{len(its)} {call} took {duration_text(wall)}; in the largest, {first.what}"
+    took = "took" if first.only_says_where else "cost"
+    what = f"{len(its)} {call} {took} {duration_text(wall)}; in the largest, {first.what}"
     evidence = {**first.evidence, "number": len(its)}
     seen = sum(each.seen_ms for each in its)
     least = _LEAST_TOGETHER if first.code in PLACES else first.least_share

@@ -356,7 +356,9 @@ def _reason(view: View, ran: Ran, ratio: float) -> _Reason:
         text = f": its rows took {times(cpu)} as much CPU, although all read about as much"
         advice = "Look at what its rows have more of: long texts, large arrays, values that are slow to compute."
         return _Reason("output_skew", ran.nodes[:3], text, advice, {"cpu_ratio": round(cpu, 1)})
-    return _Reason("slow_host", ran.nodes[:3], ", with no more data than they had", f"{_WAITS} {_SLOW_HOST}")
+    where = _where(ran) if ran.number("slowest_run_time_ms") == ran.number("run_time_ms_max") else ""
+    on = f", on {where}" if where else ""
+    return _Reason("slow_host", ran.nodes[:3], f"{on}, with no more data than they had", f"{_WAITS} {_SLOW_HOST}")
 
 
 _WAITS = "Look at what its rows wait for, such as a service that they call, or at its host:"
@@ -370,19 +372,23 @@ def _slow(ran: Ran) -> Cause | None:
     tasks = ran.number("slowest_tasks")
     if not host or tasks < 2 or median < _SLOW * max(1, others) or excess < _MUCH_EXCESS * ran.run_ms:
         return None
-    executor = ran.row.get("slowest_executor")
-    where = f"executor {executor} on {host}" if executor else str(host)
     return Cause(
         "slow_host",
         round(ran.wall_ms * min(1.0, excess / ran.run_ms)),
         ran.nodes[:3],
-        f"{where} took {duration_text(median)} for the median task, {times(median / max(1, others))} as long as the"
-        " others for as much work",
+        f"{_where(ran)} took {duration_text(median)} for the median task, {times(median / max(1, others))} as long as"
+        " the others for as much work",
         f"Look at that host: {_SLOW_HOST}",
         {"tasks": tasks, "median_ms": median, "others_median_ms": others, "excess_ms": excess},
         ran.stage_id,
         seen_ms=min(ran.wall_ms, excess),
     )
+
+
+def _where(ran: Ran) -> str:
+    """``executor 1 on node7``: where tasks took longest; empty if it is not known, or all ran in one place."""
+    host, executor = ran.row.get("slowest_host"), ran.row.get("slowest_executor")
+    return f"executor {executor} on {host}" if executor and host else str(host or "")
 
 
 def _read_ratio(view: View, ran: Ran) -> tuple[float, str, tuple[int, ...]] | None:
