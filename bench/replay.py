@@ -9,17 +9,16 @@ from __future__ import annotations
 import argparse
 import gzip
 import statistics
-import subprocess
-import sys
 import tempfile
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, nullcontext
 from pathlib import Path
 
 import msgspec
 from tests.exactness import tpch
 
+from bench.hogs import hogs
 from bench.plugin import executed
 from bench.verdicts.record import session
 from joinsight.analysis.replay import Recording
@@ -50,18 +49,6 @@ def settings(slots: int, is_adaptive: bool) -> dict[str, str]:
     }
 
 
-@contextmanager
-def load(is_loaded: bool) -> Iterator[None]:
-    """A process that takes a core meanwhile."""
-    hog = subprocess.Popen([sys.executable, "-c", "while True: pass"]) if is_loaded else None
-    try:
-        yield
-    finally:
-        if hog:
-            hog.kill()
-            hog.wait()
-
-
 def record(path: Path, data: Path, rounds: int, most: int) -> None:
     """Run all, and write the runs to a file."""
     queries = dict(list(tpch.read_queries(data).items())[:most])
@@ -80,7 +67,7 @@ def _runs(slots: int, is_adaptive: bool, data: Path, queries: Mapping[str, str],
         for number in range(rounds):
             is_loaded = number % 2 == 1
             for name, text in queries.items():
-                with load(is_loaded):
+                with hogs(1) if is_loaded else nullcontext():
                     e = executed(spark, sink, spark.sql(text).collect)
                 yield Run(name, slots, is_adaptive, is_loaded, e)
 

@@ -10,8 +10,6 @@ from __future__ import annotations
 import gzip
 import os
 import signal
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -24,6 +22,8 @@ import pandas
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
+
+from bench.hogs import hogs
 
 SIZES: Mapping[str, int] = {"small": 1, "medium": 2, "large": 4}
 """How many times the smallest data."""
@@ -785,19 +785,6 @@ def stopping(process: int) -> Iterator[None]:
     finally:
         is_over.set()
         thread.join()
-
-
-@contextmanager
-def hogs(count: int) -> Iterator[None]:
-    """Processes that only take CPU time."""
-    processes = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(count)]
-    try:
-        time.sleep(0.5)
-        yield
-    finally:
-        for process in processes:
-            process.kill()
-            process.wait()
 
 
 # Driver

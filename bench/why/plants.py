@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -15,6 +13,8 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 from tests.waiting import until
+
+from bench.hogs import hogs
 
 SETTINGS: Mapping[str, str] = {
     "spark.sql.shuffle.partitions": "8",
@@ -165,20 +165,9 @@ def make_tables(case: Case) -> None:
 # What happens beside a query
 
 
-def hogs(count: int) -> Meanwhile:
+def other_load(count: int) -> Meanwhile:
     """Other processes take the CPUs."""
-
-    @contextmanager
-    def meanwhile(case: Case) -> Iterator[None]:
-        processes = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(count)]
-        try:
-            yield
-        finally:
-            for process in processes:
-                process.kill()
-                process.wait()
-
-    return meanwhile
+    return lambda case: hogs(count)
 
 
 @contextmanager
@@ -342,7 +331,7 @@ _ALONE: Mapping[str, Plant] = {
     "another format": Plant("merge", ["cpu_per_row", "plan", "files"], orders="json"),
     "one partition": Plant("merge", ["partitions"], conf=_ONE),
     "many partitions": Plant("merge", ["partitions"], conf=_MANY),
-    "other load": Plant("merge", ["contention"], meanwhile=[hogs(4)]),
+    "other load": Plant("merge", ["contention"], meanwhile=[other_load(4)]),
     "one core": Plant("merge", ["contention", "slots"], meanwhile=[one_core]),
     "other query": Plant("merge", ["slots"], meanwhile=[other_query]),
     "busy driver": Plant("merge", ["driver"], meanwhile=[slow("Plan", _DELAY_MS)], adds_ms=_DELAY_MS),
@@ -355,13 +344,13 @@ PLANTS: Mapping[str, Plant] = {
     **_ALONE,
     "twice the data, broadcast": Plant("broadcast", ["data"], orders="twice"),
     "tiny files, broadcast": Plant("broadcast", ["files"], orders="tiny"),
-    "other load, broadcast": Plant("broadcast", ["contention"], meanwhile=[hogs(3)]),
+    "other load, broadcast": Plant("broadcast", ["contention"], meanwhile=[other_load(3)]),
     "another format, aggregate": Plant("aggregate", ["cpu_per_row", "plan", "files"], orders="json"),
     "twice the data, aggregate": Plant("aggregate", ["data"], orders="twice"),
     "one core, aggregate": Plant("aggregate", ["contention", "slots"], meanwhile=[one_core]),
     "twice the data, rows": Plant("rows", ["data"], orders="twice"),
     "other query, rows": Plant("rows", ["slots"], meanwhile=[other_query]),
-    "twice the data and other load": Plant("merge", ["data", "contention"], orders="twice", meanwhile=[hogs(4)]),
+    "twice the data and other load": Plant("merge", ["data", "contention"], orders="twice", meanwhile=[other_load(4)]),
     "twice the data and slow commit": Plant(
         "rows", ["data", "commit"], orders="twice", meanwhile=[slow("Commit", _DELAY_MS)]
     ),
@@ -401,7 +390,7 @@ PLANTS: Mapping[str, Plant] = {
     ),
     "twice the data without AQE": Plant("merge without AQE", ["data"], orders="twice"),
     "hot key without AQE": Plant("merge without AQE", ["skew"], orders="skewed"),
-    "other load without AQE": Plant("merge without AQE", ["contention"], meanwhile=[hogs(4)]),
+    "other load without AQE": Plant("merge without AQE", ["contention"], meanwhile=[other_load(4)]),
     "expensive expression without AQE": Plant(
         "merge without AQE", ["cpu_per_row"], query=MERGE.replace("sha2(o.note, 256)", _EXPENSIVE.format("o.note"))
     ),
