@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
 
 import pytest
@@ -15,7 +14,6 @@ from tests.store.test_regressions import BEFORE, MIB, plant
 from joinsight import tables
 from joinsight.cli import cli
 from joinsight.present.regressions import reason
-from joinsight.store.database import connect
 
 NOW = datetime.now(timezone.utc) + timedelta(hours=1)  # the first run of the last seven days stays in them for an hour
 
@@ -108,14 +106,13 @@ def test_nothing_found_is_said(filled: Engine) -> None:
     assert regressions(filled, "--limit", "1").stderr == "1 shown, there are more (--limit)\n"
 
 
-def test_until_there_are_enough_runs_the_last_two_are_compared(make_store: Callable[[], str]) -> None:
+def test_until_there_are_enough_runs_the_last_two_are_compared(empty: Engine) -> None:
     """A slower run of the same plan with the same data and CPU time was slowed by the machine; it says so."""
-    with connect(make_store()) as engine:
-        plant(engine, "young", [60_000, 61_000, 140_000], end=NOW)
-        shown = regressions(engine)
-        assert "Not enough runs to compare (3 of 8 so far)" in shown.stderr
-        assert "query of young in young: 1 min 1 s → 2 min 20 s, 2.3×" in shown.stdout
-        assert "  joinsight why young-1/7 young-2/7" in shown.stdout
+    plant(empty, "young", [60_000, 61_000, 140_000], end=NOW)
+    shown = regressions(empty)
+    assert "Not enough runs to compare (3 of 8 so far)" in shown.stderr
+    assert "query of young in young: 1 min 1 s → 2 min 20 s, 2.3×" in shown.stdout
+    assert "  joinsight why young-1/7 young-2/7" in shown.stdout
 
 
 WORK = {"plan_fingerprint": "p", "input_bytes": 1000, "shuffle_write_bytes": 0, "cpu_time_ms": 5_000}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -23,7 +22,6 @@ from joinsight.queries.browse import matching
 from joinsight.queries.filters import Filters
 from joinsight.queries.lists import read_queries
 from joinsight.serve.app import make_app
-from joinsight.store.database import connect
 from joinsight.store.writer import Writer
 
 BATCH = "id = 1d6ef7a2-b4a0-4d3c-8d5e-9d3c7c1cf8a1<br/>runId = 2d6ef7a2-b4a0-4d3c-8d5e-9d3c7c1cf8a1<br/>batch = {}"
@@ -144,28 +142,23 @@ def test_micro_batches_are_one_row_elsewhere(engine: Engine) -> None:
     assert get(engine, "/?job=arriving&limit=50").text.count("micro-batches</a>") == 1
 
 
-def test_pages_next_to_each_other_with_folded_rows(
-    make_store: Callable[[], str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_pages_next_to_each_other_with_folded_rows(empty: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     """Following the links shows each execution once, in both directions."""
     monkeypatch.setattr("joinsight.pages.listing.LIMITS", (2, 50))
-    with connect(make_store()) as engine:
-        runs = [
-            planned("Scan", application_id=f"app-{i}", started_at_ms=NOW - HOUR + 1_000 + i * 25_000) for i in range(5)
-        ]
-        Writer(engine).write([*(batch(number) for number in range(8)), *runs])
-        shown, path, seen = [], "/executions?limit=2", []
-        while path:
-            page = get(engine, path).text
-            shown.append(page)
-            seen += re.findall(r'title="(app-\d)/', page)
-            path = next((each.replace("&amp;", "&") for each in re.findall(r'href="([^"]*)" rel="next"', page)), "")
-        assert seen == [f"app-{i}" for i in range(4, -1, -1)]
-        batches = [int(number) for page in shown for number in re.findall(r"(\d+) micro-batches", page)]
-        single = sum(page.count("arrivals: ") for page in shown) - len(batches)
-        assert sum(batches) + single == 8
-        back = next(each.replace("&amp;", "&") for each in re.findall(r'href="([^"]*)" rel="prev"', shown[-1]))
-        assert re.findall(r'title="(app-\d)/', get(engine, back).text)
+    runs = [planned("Scan", application_id=f"app-{i}", started_at_ms=NOW - HOUR + 1_000 + i * 25_000) for i in range(5)]
+    Writer(empty).write([*(batch(number) for number in range(8)), *runs])
+    shown, path, seen = [], "/executions?limit=2", []
+    while path:
+        page = get(empty, path).text
+        shown.append(page)
+        seen += re.findall(r'title="(app-\d)/', page)
+        path = next((each.replace("&amp;", "&") for each in re.findall(r'href="([^"]*)" rel="next"', page)), "")
+    assert seen == [f"app-{i}" for i in range(4, -1, -1)]
+    batches = [int(number) for page in shown for number in re.findall(r"(\d+) micro-batches", page)]
+    single = sum(page.count("arrivals: ") for page in shown) - len(batches)
+    assert sum(batches) + single == 8
+    back = next(each.replace("&amp;", "&") for each in re.findall(r'href="([^"]*)" rel="prev"', shown[-1]))
+    assert re.findall(r'title="(app-\d)/', get(empty, back).text)
 
 
 def test_tags_and_jobs_of_an_execution_are_links(engine: Engine) -> None:
@@ -206,15 +199,14 @@ def test_what_is_not_there_is_a_page_for_browsers(engine: Engine) -> None:
     assert get(engine, "/v1/documents", Accept="*/*").status_code == 405
 
 
-def test_after_a_backfill_home_shows_the_days_that_there_are(make_store: Callable[[], str]) -> None:
+def test_after_a_backfill_home_shows_the_days_that_there_are(empty: Engine) -> None:
     """Where nothing ran in the last days, it shows those up to the newest execution, and says so."""
-    with connect(make_store()) as engine:
-        old = NOW - 60 * 24 * HOUR
-        Writer(engine).write(
-            [planned("Scan", job_name="old job", started_at_ms=old, ended_at_ms=old + 2_000, state="failed", error="x")]
-        )
-        home = get(engine, "/").text
-        assert "<h1>The 7 days up to 2" in home and "Nothing ran since." in home
-        assert '<h2 id="failed">Failures</h2>\n<ul' in home
-        for path in ("/queries", "/jobs"):
-            assert "old job" in get(engine, path).text
+    old = NOW - 60 * 24 * HOUR
+    Writer(empty).write(
+        [planned("Scan", job_name="old job", started_at_ms=old, ended_at_ms=old + 2_000, state="failed", error="x")]
+    )
+    home = get(empty, "/").text
+    assert "<h1>The 7 days up to 2" in home and "Nothing ran since." in home
+    assert '<h2 id="failed">Failures</h2>\n<ul' in home
+    for path in ("/queries", "/jobs"):
+        assert "old job" in get(empty, path).text

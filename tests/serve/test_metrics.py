@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from itertools import product
@@ -32,7 +31,6 @@ from joinsight.serve.metrics import DEFAULT_JOB_NAMES, Metrics
 from joinsight.serve.metrics_table import JOB_NAME, METRICS, OTHER, TOKEN
 from joinsight.serve.refusals import Refusals
 from joinsight.store.activity import Activity
-from joinsight.store.database import connect
 from joinsight.store.mark_lost import declare_lost
 from joinsight.store.writer import Writer
 from joinsight.tables import EXECUTION_KEY
@@ -125,37 +123,36 @@ LOST = """
 """
 
 
-def test_operators_are_counted_of_what_succeeded_or_failed(make_store: Callable[[], str]) -> None:
+def test_operators_are_counted_of_what_succeeded_or_failed(empty: Engine) -> None:
     """As docs/metrics.md says: not those of executions that run, were lost or come from a log: the tables do."""
     metrics = Metrics()
-    with connect(make_store()) as engine:
-        writer = Writer(engine)
-        documents = [
-            planned(LOST, execution_id=number, sequence=number + 1, state=state, application_id=state, origin=origin)
-            for number, (state, origin) in enumerate(
-                [*product(("succeeded", "failed", "running"), ("live",)), ("succeeded", "event_log")]
-            )
-        ]
-        for rows in writer.write(documents).finished:
-            metrics.finished(rows)
-        with engine.begin() as connection:
-            connection.execute(text("UPDATE delivery SET last_heard_at = now() - interval '1 hour'"))
-            assert declare_lost(connection, timedelta(minutes=5)) == 1
-        metrics.count("joinsight_executions_total", 1, "lost")
-        counted = page(metrics)
-        with engine.connect() as connection:
-            for table, metric in (
-                ("shuffle", "joinsight_shuffles_total"),
-                ("broadcast", "joinsight_broadcasts_total"),
-                ("joins", "joinsight_joins_total"),
-                ("execution", "joinsight_executions_total"),
-            ):
-                of = f"SELECT count(*) FROM {table} AS t JOIN execution AS e USING ({', '.join(EXECUTION_KEY)}) WHERE "
-                held = connection.scalar(text(of + "true"))
-                ended = connection.scalar(text(of + "e.state IN ('succeeded', 'failed') AND e.origin = 'live'"))
-                lines = re.findall(rf"^{metric}(?:{{.*}})? (.+)$", counted, re.MULTILINE)
-                lost = 1 if table == "execution" else 0
-                assert (held, ended, sum(map(float, lines))) == (4, 2, 2 + lost), table
+    writer = Writer(empty)
+    documents = [
+        planned(LOST, execution_id=number, sequence=number + 1, state=state, application_id=state, origin=origin)
+        for number, (state, origin) in enumerate(
+            [*product(("succeeded", "failed", "running"), ("live",)), ("succeeded", "event_log")]
+        )
+    ]
+    for rows in writer.write(documents).finished:
+        metrics.finished(rows)
+    with empty.begin() as connection:
+        connection.execute(text("UPDATE delivery SET last_heard_at = now() - interval '1 hour'"))
+        assert declare_lost(connection, timedelta(minutes=5)) == 1
+    metrics.count("joinsight_executions_total", 1, "lost")
+    counted = page(metrics)
+    with empty.connect() as connection:
+        for table, metric in (
+            ("shuffle", "joinsight_shuffles_total"),
+            ("broadcast", "joinsight_broadcasts_total"),
+            ("joins", "joinsight_joins_total"),
+            ("execution", "joinsight_executions_total"),
+        ):
+            of = f"SELECT count(*) FROM {table} AS t JOIN execution AS e USING ({', '.join(EXECUTION_KEY)}) WHERE "
+            held = connection.scalar(text(of + "true"))
+            ended = connection.scalar(text(of + "e.state IN ('succeeded', 'failed') AND e.origin = 'live'"))
+            lines = re.findall(rf"^{metric}(?:{{.*}})? (.+)$", counted, re.MULTILINE)
+            lost = 1 if table == "execution" else 0
+            assert (held, ended, sum(map(float, lines))) == (4, 2, 2 + lost), table
 
 
 def test_labels_have_known_values() -> None:

@@ -553,20 +553,19 @@ def columns_of(connection: Connection, view: str) -> str:
     ("state", "why"), [("57014", "took too long to compute."), ("22012", "could not be computed;")]
 )
 def test_parts_of_the_home_page_are_independent(
-    make_store: Callable[[], str], caplog: pytest.LogCaptureFixture, part: str, state: str, why: str
+    empty: Engine, caplog: pytest.LogCaptureFixture, part: str, state: str, why: str
 ) -> None:
     """A sentence and a command stand for a part that takes too long or fails; the others and the list stand."""
     signature, command = PARTS[part]
-    with connect(make_store()) as engine:
-        now = int(time.time() * 1000)
-        Writer(engine, FindingsEngine(SMALL, UNLIMITED)).write(
-            [
-                planned("Scan", execution_id=i, job_name="my job", started_at_ms=now - HOUR, state=ended)
-                for i, ended in enumerate(["succeeded", "failed"])
-            ]
-        )
-        break_function(engine, signature, state)
-        home, job = get(engine, "/").text, get(engine, "/?job=my+job").text
+    now = int(time.time() * 1000)
+    Writer(empty, FindingsEngine(SMALL, UNLIMITED)).write(
+        [
+            planned("Scan", execution_id=i, job_name="my job", started_at_ms=now - HOUR, state=ended)
+            for i, ended in enumerate(["succeeded", "failed"])
+        ]
+    )
+    break_function(empty, signature, state)
+    home, job = get(empty, "/").text, get(empty, "/?job=my+job").text
     for page in (home, job):
         assert f"{part} {why}" in page
         assert ("Not enough runs to compare (" in page) == (part != "Regressions")
@@ -580,81 +579,77 @@ def test_parts_of_the_home_page_are_independent(
     assert [(each["part"], each["reason"].split()[0]) for each in told] == [(part.lower(), limit)] * 2
 
 
-def test_a_query_does_without_its_regressions(make_store: Callable[[], str]) -> None:
-    with connect(make_store()) as engine:
-        Writer(engine).write([planned("Scan", application_id="app-slow", job_name="nightly")])
-        with engine.connect() as connection:
-            [row] = read_queries(connection, Asked.of({}).filters, "recent")
-        break_function(engine, REGRESSIONS, "57014")
-        page = get(engine, f"/queries/{row['query_shape']}").text
+def test_a_query_does_without_its_regressions(empty: Engine) -> None:
+    Writer(empty).write([planned("Scan", application_id="app-slow", job_name="nightly")])
+    with empty.connect() as connection:
+        [row] = read_queries(connection, Asked.of({}).filters, "recent")
+    break_function(empty, REGRESSIONS, "57014")
+    page = get(empty, f"/queries/{row['query_shape']}").text
     assert "Regressions took too long to compute. Run <code>joinsight regressions --job nightly</code>." in page
     assert "This is the only run." in page
 
 
-def test_expensive_parts_are_computed_once_a_minute(make_store: Callable[[], str]) -> None:
+def test_expensive_parts_are_computed_once_a_minute(empty: Engine) -> None:
     """For all readers meanwhile, of all jobs and of each job; the page says as of when."""
     now = 0.0
     cache = summaries.Summaries(lambda: now)
-    with connect(make_store()) as engine:
-        Writer(engine, FindingsEngine(SMALL, UNLIMITED)).write([SKEWED])
+    Writer(empty, FindingsEngine(SMALL, UNLIMITED)).write([SKEWED])
 
-        def overview(job: str | None = None) -> Overview:
-            with engine.connect() as connection:
-                return cache.overview(connection, job, PageSection(), SINCE)
+    def overview(job: str | None = None) -> Overview:
+        with empty.connect() as connection:
+            return cache.overview(connection, job, PageSection(), SINCE)
 
-        first = overview()
-        assert overview("another").regressions is not first.regressions
-        now = summaries.FRESH_SECONDS - 1
-        again = overview()
-        assert (again.regressions is first.regressions, again.findings is first.findings) == (True, True)
-        assert again.failures is not first.failures
-        now = summaries.FRESH_SECONDS + 1
-        with engine.connect() as lock:
-            lock.execute(text("LOCK TABLE finding IN ACCESS EXCLUSIVE MODE"))
-            found: list[Overview] = []
-            join = in_threads(*[lambda: found.append(overview())] * 3)
-            until(lambda: writers_that_wait(engine) == 1, "one of them computes the findings")
-            lock.rollback()
-        join()
-        assert len({id(each.findings) for each in found}) == 1 and found[0].findings is not first.findings
-        for number in range(2 * summaries.MAX_CACHED):
-            overview(f"job {number}")
-        assert len(cache._cached) == summaries.MAX_CACHED
+    first = overview()
+    assert overview("another").regressions is not first.regressions
+    now = summaries.FRESH_SECONDS - 1
+    again = overview()
+    assert (again.regressions is first.regressions, again.findings is first.findings) == (True, True)
+    assert again.failures is not first.failures
+    now = summaries.FRESH_SECONDS + 1
+    with empty.connect() as lock:
+        lock.execute(text("LOCK TABLE finding IN ACCESS EXCLUSIVE MODE"))
+        found: list[Overview] = []
+        join = in_threads(*[lambda: found.append(overview())] * 3)
+        until(lambda: writers_that_wait(empty) == 1, "one of them computes the findings")
+        lock.rollback()
+    join()
+    assert len({id(each.findings) for each in found}) == 1 and found[0].findings is not first.findings
+    for number in range(2 * summaries.MAX_CACHED):
+        overview(f"job {number}")
+    assert len(cache._cached) == summaries.MAX_CACHED
 
 
-def test_a_database_may_speak_any_language(make_store: Callable[[], str]) -> None:
+def test_a_database_may_speak_any_language(empty: Engine) -> None:
     """What takes too long is known by its SQLSTATE."""
-    with connect(make_store()) as engine:
-        Writer(engine).write([execution()])
-        with engine.begin() as connection:
-            for statement in (
-                "ALTER TABLE finding RENAME TO those",
-                "CREATE FUNCTION slow() RETURNS SETOF those LANGUAGE plpgsql AS $$"
-                " BEGIN RAISE 'Zeitüberschreitung' USING ERRCODE = 'query_canceled'; END $$",
-                "CREATE VIEW finding AS SELECT * FROM slow()",
-            ):
-                connection.execute(text(statement))
-        answer = get(engine, "/executions/last")
+    Writer(empty).write([execution()])
+    with empty.begin() as connection:
+        for statement in (
+            "ALTER TABLE finding RENAME TO those",
+            "CREATE FUNCTION slow() RETURNS SETOF those LANGUAGE plpgsql AS $$"
+            " BEGIN RAISE 'Zeitüberschreitung' USING ERRCODE = 'query_canceled'; END $$",
+            "CREATE VIEW finding AS SELECT * FROM slow()",
+        ):
+            connection.execute(text(statement))
+    answer = get(empty, "/executions/last")
     assert (answer.status_code, f"longer than {pages.STATEMENT_SECONDS} s" in answer.text) == (503, True)
 
 
-def test_readers_cannot_write(make_store: Callable[[], str], caplog: pytest.LogCaptureFixture) -> None:
+def test_readers_cannot_write(empty: Engine, caplog: pytest.LogCaptureFixture) -> None:
     """A page is read in a read-only transaction, whatever a view in the database does."""
-    with connect(make_store()) as engine:
-        Writer(engine).write([execution()])
-        with engine.begin() as connection:
-            for statement in (
-                "ALTER TABLE finding RENAME TO those",
-                "CREATE FUNCTION writes() RETURNS SETOF those LANGUAGE plpgsql AS"
-                " $$ BEGIN DELETE FROM application; RETURN; END $$",
-                "CREATE VIEW finding AS SELECT * FROM writes()",
-            ):
-                connection.execute(text(statement))
-        assert get(engine, "/executions/last").status_code == 503
-        reasons = [record.__dict__["fields"]["reason"] for record in caplog.records if record.name == "joinsight"]
-        assert reasons == [
-            'cannot execute DELETE in a read-only transaction\nCONTEXT:  SQL statement "DELETE FROM'
-            ' application"\nPL/pgSQL function writes() line 1 at SQL statement'
-        ]
-        with engine.connect() as connection:
-            assert connection.scalar(text("SELECT count(*) FROM application")) == 1
+    Writer(empty).write([execution()])
+    with empty.begin() as connection:
+        for statement in (
+            "ALTER TABLE finding RENAME TO those",
+            "CREATE FUNCTION writes() RETURNS SETOF those LANGUAGE plpgsql AS"
+            " $$ BEGIN DELETE FROM application; RETURN; END $$",
+            "CREATE VIEW finding AS SELECT * FROM writes()",
+        ):
+            connection.execute(text(statement))
+    assert get(empty, "/executions/last").status_code == 503
+    reasons = [record.__dict__["fields"]["reason"] for record in caplog.records if record.name == "joinsight"]
+    assert reasons == [
+        'cannot execute DELETE in a read-only transaction\nCONTEXT:  SQL statement "DELETE FROM'
+        ' application"\nPL/pgSQL function writes() line 1 at SQL statement'
+    ]
+    with empty.connect() as connection:
+        assert connection.scalar(text("SELECT count(*) FROM application")) == 1

@@ -133,14 +133,11 @@ def test_the_last_execution_is_one_that_did_something(engine: Engine) -> None:
         assert reading.find_execution(connection, "doctors/8")[3] == 8
 
 
-def test_a_store_without_any_other_says_so(make_store: Any) -> None:
+def test_a_store_without_any_other_says_so(empty: Engine) -> None:
     """`last` names the option that lists them."""
-    from joinsight.store.database import connect
-
-    with connect(make_store()) as engine:
-        Writer(engine).write([RUNS[0]])
-        with engine.connect() as connection, pytest.raises(NotFound, match="joinsight queries --show all"):
-            reading.find_execution(connection, "last")
+    Writer(empty).write([RUNS[0]])
+    with empty.connect() as connection, pytest.raises(NotFound, match="joinsight queries --show all"):
+        reading.find_execution(connection, "last")
 
 
 def test_pages_follow_the_same_rule(engine: Engine) -> None:

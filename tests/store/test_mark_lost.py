@@ -352,18 +352,17 @@ def test_marking_reads_only_what_runs(make_database: Callable[[], str]) -> None:
     assert "rows=15" not in plan
 
 
-def test_marking_reads_only_open_applications(make_store: Callable[[], str]) -> None:
+def test_marking_reads_only_open_applications(empty: Engine) -> None:
     """Among many that have ended the few others are found by their index alone."""
-    with connect(make_store()) as engine:
-        Writer(engine).write([application(application_id="a"), application(application_id="b", state="ended")])
-        names = ", ".join(c.name for c in tables.application.columns if c.name != "application_id")
-        many = f"INSERT INTO application ({names}, application_id) SELECT {names}, application_id || n FROM application"
-        with engine.begin() as connection:
-            connection.execute(text(f"{many}, generate_series(1, 5000) n WHERE state = 'ended'"))
-        with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
-            connection.execute(text("ANALYZE"))
-            asked = text("EXPLAIN SELECT count(*) " + mark_lost.SILENT_APPLICATIONS)
-            plan = "\n".join(connection.scalars(asked, {"lost_after": timedelta(0), "restarted_for": timedelta(0)}))
+    Writer(empty).write([application(application_id="a"), application(application_id="b", state="ended")])
+    names = ", ".join(c.name for c in tables.application.columns if c.name != "application_id")
+    many = f"INSERT INTO application ({names}, application_id) SELECT {names}, application_id || n FROM application"
+    with empty.begin() as connection:
+        connection.execute(text(f"{many}, generate_series(1, 5000) n WHERE state = 'ended'"))
+    with empty.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+        connection.execute(text("ANALYZE"))
+        asked = text("EXPLAIN SELECT count(*) " + mark_lost.SILENT_APPLICATIONS)
+        plan = "\n".join(connection.scalars(asked, {"lost_after": timedelta(0), "restarted_for": timedelta(0)}))
     assert "ix_application_open" in plan and "Seq Scan on application" not in plan, plan
 
 

@@ -678,33 +678,31 @@ def test_nothing_is_refused_for_a_missing_schema(make_database: Callable[[], str
     ],
     ids=["a required column", "a constraint", "a dropped column"],
 )
-def test_nothing_is_refused_for_another_schema(make_store: Callable[[], str], change: str) -> None:
+def test_nothing_is_refused_for_another_schema(empty: Engine, change: str) -> None:
     """What a table requires or does not allow is the schema's fault: senders retry until the collector is upgraded."""
-    with connect(make_store()) as engine:
-        with engine.begin() as connection:
-            connection.execute(text(change))
-        with pytest.raises(DBAPIError, match=r"of_the_next_release|is_sampled"):
-            Writer(engine).write([application(), execution()])
-        with engine.connect() as connection:
-            assert connection.scalars(select(tables.delivery.c.documents_refused)).all() in ([], [0])
+    with empty.begin() as connection:
+        connection.execute(text(change))
+    with pytest.raises(DBAPIError, match=r"of_the_next_release|is_sampled"):
+        Writer(empty).write([application(), execution()])
+    with empty.connect() as connection:
+        assert connection.scalars(select(tables.delivery.c.documents_refused)).all() in ([], [0])
 
 
 def test_nothing_is_refused_while_the_schema_is_of_another_release(
-    make_store: Callable[[], str], caplog: pytest.LogCaptureFixture
+    empty: Engine, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A value that PostgreSQL refuses may fit the schema of this program: it is refused when the schemas are equal."""
     document = execution(plans_dropped=MAX_LONG)
-    with connect(make_store()) as engine:
-        with engine.begin() as connection:
-            revision = connection.scalar(text("SELECT version_num FROM alembic_version"))
-            connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
-        with pytest.raises(DataError, match="out of range"):
-            Writer(engine).write([document])
-        assert "deferred" in caplog.text and "schema 9999 is newer than this program" in caplog.text
-        with engine.begin() as connection:
-            connection.execute(text("UPDATE alembic_version SET version_num = :own"), {"own": revision})
-        ((refused, _),) = Writer(engine).write([document]).refused
-        assert refused is document
+    with empty.begin() as connection:
+        revision = connection.scalar(text("SELECT version_num FROM alembic_version"))
+        connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
+    with pytest.raises(DataError, match="out of range"):
+        Writer(empty).write([document])
+    assert "deferred" in caplog.text and "schema 9999 is newer than this program" in caplog.text
+    with empty.begin() as connection:
+        connection.execute(text("UPDATE alembic_version SET version_num = :own"), {"own": revision})
+    ((refused, _),) = Writer(empty).write([document]).refused
+    assert refused is document
 
 
 # Values
