@@ -726,6 +726,7 @@ def test_an_explode_counts_half_where_one_task_made_most_of_its_rows() -> None:
     [
         ("range-per-site", "SortMergeJoin", "It checks its condition for each pair of rows with the same key: "),
         ("stutters", "Project", "Hash or encrypt fewer rows "),
+        ("regex", "Filter", "Simplify its regular expressions: "),  # not sampled: its text says it
         ("udf", "BatchEvalPython", "Use Spark's own functions instead, or a pandas (Arrow) function"),
         ("udf-of-a-join", "ArrowEvalPython", "It checks each pair of rows that the join makes: "),
         ("udfs", "ArrowEvalPython", "Use Spark's own functions instead, or operations of pandas on whole columns"),
@@ -735,6 +736,35 @@ def test_what_to_do_about_an_operator_is_up_to_what_it_does(name: str, node: str
     view = View(stored(name))
     its = [each for each in causes(view) if each.nodes and view.plan.nodes[each.nodes[0]].name == node]
     assert any(each.next.startswith(said) for each in its if each.code in ("compute", "python"))
+
+
+_MERGED = "AQE merged its 200 partitions, because they are small: lower spark.sql.adaptive"
+_EACH_SIZE = {"spark.sql.adaptive.coalescePartitions.parallelismFirst": "false"}
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "said"),
+    [
+        ("sort1", {}, "Remove repartition(1), or give it more partitions: "),
+        ("tiny", {}, "All rows come together in one task, "),
+        (
+            "gz",
+            {},
+            "AQE merged its 200 partitions, because they are small: lower spark.sql.adaptive.coalescePartitions.",
+        ),
+        ("gz", _EACH_SIZE, "AQE merged its 200 partitions, because they are small: lower spark.sql.adaptive.advisory"),
+    ],
+)
+def test_what_to_do_about_few_tasks_is_up_to_what_made_them_few(name: str, settings: dict[str, str], said: str) -> None:
+    its = stored(name)
+    its.execution["configuration"] = settings
+    found = [each.next for each in imbalance(View(its)) if each.code == "few_tasks"]
+    assert [each for each in found if each.startswith(said)] == found
+
+
+def test_nothing_needs_to_be_done_about_a_short_query() -> None:
+    its = replace(stored_plan(execution_rows(recordings()["broadcast-switched"])), slots=2)
+    assert judge(its).next == "Nothing needs to be done, unless it runs very often: it took less than a second."
 
 
 def test_a_small_plan_is_not_to_become_smaller() -> None:

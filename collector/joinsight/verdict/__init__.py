@@ -25,6 +25,10 @@ _LEAST_TOGETHER = 0.5
 """The same of the wall time that several executions of a command must have spent in one kind of place."""
 LARGEST_PART_SHARE = 0.33
 """Share of the wall time from which on the largest part is worth advice, though no mechanism stands out."""
+_SHORT_MS = 1_000
+_SHORT = "Nothing needs to be done, unless it runs very often: it took less than a second."
+_FIXED: tuple[Code, ...] = ("compute", "scan", "shuffle", "python", "few_tasks", "tiny_tasks")
+"""Codes of what takes some time in each query."""
 _ALSO_SHARE = 0.15
 """Share of the wall time from which on a second cause is named."""
 
@@ -136,7 +140,9 @@ def _judge(stored: StoredPlan) -> Verdict:
     evidence = evidence if best.executions == 1 else {**evidence, "executions": best.executions}
     nodes = cause.nodes if best.started is None else ()
     stage = _stage(best, found)
-    verdict = Verdict(cause.code, round(wall / whole, 4), wall, keys, stage, evidence, text, cause.next, nodes)
+    is_short = view.has_ended and whole < _SHORT_MS and cause.code in _FIXED
+    advice = _SHORT if is_short else cause.next
+    verdict = Verdict(cause.code, round(wall / whole, 4), wall, keys, stage, evidence, text, advice, nodes)
     return _with_longest(verdict, stored) if cause.code == "nested" else verdict
 
 
@@ -256,7 +262,7 @@ def _even(view: View, found: list[Cause]) -> Verdict:
     keys = tuple(key for i in nodes if (key := view.keys.get(i)))
     evidence = {"operators": number}
     advice = "Nothing needs to be done."
-    if largest is not None and largest.wall_ms >= LARGEST_PART_SHARE * whole:
+    if largest is not None and largest.wall_ms >= LARGEST_PART_SHARE * whole and whole >= _SHORT_MS:
         advice = largest.next
     return Verdict(
         "even",

@@ -28,6 +28,7 @@ _MANY_TIMES = 4.0
 _COALESCE, _ADVISORY = (
     f"spark.sql.adaptive.{name}" for name in ("coalescePartitions.", "advisoryPartitionSizeInBytes")
 )
+_MERGED = "AQEShuffleRead coalesced"
 _ROWS_TELL = {"read_ratio", "made_ratio"}
 _EXPLAINED = 0.5
 """Share of the longer run time of a task that its longer CPU time must explain, where all tasks wait for CPUs alike."""
@@ -276,15 +277,35 @@ def _of_few_tasks(view: View, ran: Ran) -> tuple[int, ...]:
 
 
 def _few_tasks_advice(view: View, ran: Ran) -> str:
+    """What made the tasks few: a window, what the query asks for, AQE, a setting, or its sources."""
     nodes = [view.plan.nodes[i] for i in ran.nodes]
     if any(names.operator(view, node.id) == names.ALL_ROWS for node in nodes):
         return "Give the window a PARTITION BY, so that several tasks can compute it."
     if any(node.name.startswith(operators.COALESCE) for node in nodes):
         return "coalesce(n) also makes the operators before it run in n tasks: use repartition(n), or a larger n."
-    return (
-        "Use more partitions: remove repartition(1) or coalesce(1), raise spark.sql.shuffle.partitions, or lower"
-        " spark.sql.adaptive.advisoryPartitionSizeInBytes or spark.sql.files.maxPartitionBytes."
-    )
+    read = [row for row in view.stored.shuffles if ran.stage_id in (row["reduce_stages"] or ())]
+    shuffles = [view.plan.nodes[row["node_id"]] for row in read if row["node_id"] in view.plan.nodes]
+    partitions = max((row["partitions"] or 0 for row in read), default=0)
+    readers = [view.plan.nodes[i] for node in shuffles for i in view.plan.consumers(node)]
+    if partitions > ran.tasks and any(node.simple.startswith(_MERGED) for node in readers):
+        is_even = view.stored.session_settings.get(f"{_COALESCE}parallelismFirst", "true").lower() != "false"
+        return (
+            f"AQE merged its {partitions:,} partitions, because they are small: lower"
+            f" {f'{_COALESCE}minPartitionSize' if is_even else _ADVISORY}, or call repartition(n) before what takes"
+            " long."
+        )
+    if any("REPARTITION_BY" in node.simple for node in shuffles):
+        return f"Remove repartition({partitions}), or give it more partitions: what follows runs in as many tasks."
+    if any(row["partitioning"] == "SinglePartition" for row in read):
+        return (
+            "All rows come together in one task, for an aggregation, a limit or a sort of all of them: do what takes"
+            " long before that, or call repartition(n) after it."
+        )
+    if read:
+        return "Use more partitions: raise spark.sql.shuffle.partitions."
+    if any(operators.of(node.name).kind == "scan" and view.plan.total(node, "number of files read") for node in nodes):
+        return "Lower spark.sql.files.maxPartitionBytes, store more files, or call repartition(n) after reading."
+    return "Give its source more partitions (parallelize, range, numPartitions), or call repartition(n) after it."
 
 
 def _unsplit_scan(view: View, ran: Ran) -> int | None:

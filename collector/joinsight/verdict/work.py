@@ -50,6 +50,9 @@ _WORK_ADVICE = {
     " or sha2.",
 }
 
+_WORDS = {"RLIKE": "regex", "regexp_": "regex", "from_json": "json", "get_json_object": "json", "sha2(": "hash"}
+"""Functions that take long for a row, and what kind of work they are."""
+
 
 def join_output(view: View) -> Iterator[Cause]:
     """A join makes many more rows than it reads, and all that follows in its stage works on them."""
@@ -260,10 +263,16 @@ def _own_work(view: View, node_id: int, wall_ms: int, sampled: int | None, *, is
         wall_ms,
         (node_id,),
         what,
-        advice or _compute_advice(view, node),
+        advice or ("" if work else _advice_by_text(node)) or _compute_advice(view, node),
         {"rows": rows, "is_estimate": int(is_guess), **({"work": work, "work_share": round(share, 3)} if work else {})},
         stage_of(view, node_id),
     )
+
+
+def _advice_by_text(node: Node) -> str:
+    """What to do about an operator whose work was not sampled, by the functions that it calls."""
+    is_one = operators.of(node.name).kind in ("filter", "project")
+    return next((_WORK_ADVICE[work] for word, work in _WORDS.items() if is_one and word in node.simple), "")
 
 
 def _pairs(view: View, node: Node) -> int:
