@@ -74,10 +74,13 @@ public final class StacksTest {
     check(
         "collect", "org.apache.comet.shaded.arrow.vector.ipc.WriteChannel.write",
         comet + "util.Utils$.$anonfun$serializeBatches$2", SQL + "SparkPlan.x");
+    check("native", "java.util.ArrayList.add", comet + "CometExec$.serializeNativePlan", WRITER);
     check("other", "java.util.ArrayList.add");
     check("other", SQL + "UnsafeExternalRowSorter.sort");
     check(null, SQL + "ShuffledRowRDD.x", "org.apache.spark.serializer.JavaSerializerInstance.deserialize");
     check(null, "java.lang.Object.wait", "org.apache.spark.broadcast.Broadcast.value");
+    check(
+        null, "sun.management.ThreadImpl.getThreadTotalCpuTime0", "sun.management.ThreadImpl.getCurrentThreadCpuTime");
     check("shuffle_write +serialization", "org.apache.spark.serializer.KryoSerializationStream.x", WRITER);
     work();
     limit();

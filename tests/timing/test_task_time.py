@@ -307,6 +307,8 @@ CometExchange | hashpartitioning(k#1, 4) | shuffle bytes written=5, native shuff
     CometFilter | [k#1], (k#1 > 5) | total time (in ms) spent in this operator:nsTiming=60000000
       CometNativeScan parquet t | [k#1] | scan time:nsTiming=30000000
 """
+UNTIMED = NATIVE.replace("CometFilter", "CometExpand").replace("(k#1 > 5) | total time", "[] | no time")
+"""With an operator that measures no time."""
 BY_OPERATOR = {"CometSort [k#1]": 6, "CometFilter": 2, "CometNativeScan": 1, "CometExchange": 1}
 
 
@@ -333,16 +335,21 @@ def test_native_times_without_samples() -> None:
     assert of_operators(spent(NATIVE, {}, 1_000)) == measured | {"": 700}
 
 
-def test_stages_that_ended_before_a_sample() -> None:
-    """Where others are sampled, starting a call is part of its operators in these, too."""
+@pytest.mark.parametrize(
+    ("drawing", "parts"),
+    [
+        (NATIVE, {"shuffle_write": 100, "sort": 600, "operator": 200, "scan": 100}),
+        (UNTIMED, {"shuffle_write": 30, "sort": 180, "operator": 760, "scan": 30}),
+    ],
+)
+def test_stages_that_ended_before_a_sample(drawing: str, parts: dict[str, int]) -> None:
+    """Where others are sampled, starting a call is part of its operators, or of the one without a time."""
     stages = [
         Stage(number, 0, "", tasks=1, state="succeeded", samples=samples, run_time_ms=1_000)
         for number, samples in ((7, {}), (8, {"other": 1}))
     ]
-    rows = stored_rows(planned(NATIVE, stages=stages))["task_time"]
-    assert {(row["part"], row["task_time_ms"]) for row in rows if row["stage_id"] == 7} == {
-        *(("shuffle_write", 100), ("sort", 600), ("operator", 200), ("scan", 100))
-    }
+    rows = stored_rows(planned(drawing, stages=stages))["task_time"]
+    assert {row["part"]: row["task_time_ms"] for row in rows if row["stage_id"] == 7} == parts
 
 
 def test_native_reads_of_several_shuffles() -> None:
@@ -358,14 +365,40 @@ def test_native_reads_of_several_shuffles() -> None:
 @pytest.mark.parametrize(
     ("rows", "of_none"), [("", 240), (", number of output rows=30", 240), (", number of output rows=9", 0)]
 )
-def test_native_operators_that_measure_no_time(rows: str, of_none: int) -> None:
-    """What the others of a call leave is theirs or any other's: it is no operator's, unless that one reads few rows."""
-    drawing = NATIVE.replace("CometFilter", "CometExpand").replace("(k#1 > 5) | total time", "[] | no time")
-    drawing = drawing.replace("operator:nsTiming=60", "operator=1, number of output rows=100, x:nsTiming=60")
-    found = of_operators(spent(drawing.replace("=30000000\n", f"=30000000{rows}\n"), {"native": 1}, 480))
+def test_a_native_operator_that_measures_no_time(rows: str, of_none: int) -> None:
+    """What the others of a call leave is its time, unless it reads few rows."""
+    drawing = UNTIMED.replace("operator:nsTiming=60", "operator=1, number of output rows=100, x:nsTiming=60")
+    parts = spent(drawing.replace("=30000000\n", f"=30000000{rows}\n"), {"native": 1}, 480)
+    assert sum(row["task_time_ms"] for row in parts if row["node"].startswith("CometExpand")) == of_none
+    found = of_operators(parts)
     measured = {"CometSort [k#1]": 180, "CometNativeScan": 30, "CometExchange": 30}
     all_ms = 480 - of_none
     assert found == {name: ms * all_ms // 240 for name, ms in measured.items()} | ({"": of_none} if of_none else {})
+
+
+def test_native_operators_that_measure_no_time() -> None:
+    """If there are several, none is known to have taken what the others leave."""
+    drawing = NATIVE.replace("CometFilter", "CometExpand").replace("total time", "no time")
+    parts = spent(drawing.replace("CometSort", "CometExpand"), {"native": 1}, 480)
+    assert of_operators(parts) == {"": 420, "CometNativeScan": 30, "CometExchange": 30}
+    assert not any(row["node"].startswith("CometExpand") for row in parts)
+
+
+def test_native_operators_that_took_less_than_a_millisecond() -> None:
+    """They divide the time of their stage like others."""
+    rows = spent(NATIVE.replace("0000000", "00"), {"native": 1}, 100)
+    assert of_operators(rows) == {name: 10 * n for name, n in BY_OPERATOR.items()}
+
+
+def test_what_makes_an_exchange() -> None:
+    """Rows that a broadcast collects are its, and so are those that a shuffle takes a sample of, for its ranges."""
+    below = "\n  Filter | (k#1 > 5) | number of output rows=1\n    Scan parquet t | [k#1]\n"
+    for exchange, part in (
+        ("BroadcastExchange | m", "collect"),
+        ("Exchange | rangepartitioning(k#1, 4)", "shuffle_write"),
+    ):
+        (row,) = spent(f"\n{exchange}{below}", {part: 1})
+        assert row["node"].startswith(exchange.partition(" ")[0])
 
 
 WAITS = NATIVE.replace(

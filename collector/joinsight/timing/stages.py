@@ -68,6 +68,14 @@ class Stages:
         shuffles = [node for node in self._facts.graph.nodes if operators.is_shuffle(node.name)]
         return {stage: node.id for node in shuffles for stage in self._measured(node, WRITES)}
 
+    def makes(self, stage: int) -> int | None:
+        """The node id of the shuffle that a stage writes, or for whose ranges it takes a sample of the rows."""
+        if stage in self.writes:
+            return self.writes[stage]
+        above = {i for below in self._by_stage.get(stage, ()) for i in self._consumers(below)}
+        found = [i for i in above if operators.is_shuffle(self.nodes[i].name)]
+        return found[0] if len(found) == 1 else None
+
     @cached_property
     def broadcasts(self) -> Mapping[int, Node]:
         """The broadcast whose rows a stage makes, by stage."""

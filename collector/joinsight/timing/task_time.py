@@ -29,6 +29,8 @@ METHODS: tuple[Method, ...] = ("sampled", "metrics", "stage")
 REST = "rest"
 _NATIVE = "native"
 """Samples of calls that run many operators of a native engine; their time is divided by what these measured."""
+Took = tuple[int, str]
+"""A node, and a part of the task time that it took: one of `PARTS`."""
 PARTS = (
     *("code", "sort", "aggregation", "hashed_relation", "operator"),
     *("shuffle_read", "scan", "cached_scan", "python"),
@@ -162,21 +164,20 @@ def _with_native(stage: Stage, sampled: Sequence[Spent], native: _Native | None)
         others = _by_shuffle(others, native)
     if native is None or not (its := native.in_calls(any(each.part == "shuffle_read" for each in others))):
         return [replace(each, part="operator") if each.part == _NATIVE else each for each in sampled]
-    measured = sum(each.task_time_ms for each in its)
+    measured = _in_ms(its)
     whole = calls or min(measured, stage.run_time_ms)
     rest = {index: each.task_time_ms for index, each in enumerate(others)}
     if not any(rest.values()):
         whole = stage.run_time_ms
-    found = _divided(whole, its, is_all=native.is_timed or measured >= whole)
+    found = _divided(stage, whole, its, is_all=not native.untimed or measured >= whole)
     if whole > sum(each.task_time_ms for each in found):  # operators that measure no time ran there, too
         left = whole - sum(each.task_time_ms for each in found)
-        found.append(Spent(stage.id, stage.attempt, "operator", None, None, left, None, "stage"))
+        node = native.untimed[0] if len(native.untimed) == 1 else None
+        method: Method = "stage" if node is None else "metrics"
+        found.append(Spent(stage.id, stage.attempt, "operator", node, None, left, None, method))
     if any(rest.values()):
         found += [replace(others[i], task_time_ms=ms) for i, ms in divide(stage.run_time_ms - whole, rest).items()]
-    return sorted(
-        (replace(each, stage_attempt=stage.attempt) for each in found if each.task_time_ms),
-        key=lambda each: -each.task_time_ms,
-    )
+    return sorted((each for each in found if each.task_time_ms), key=lambda each: -each.task_time_ms)
 
 
 def _by_shuffle(sampled: Sequence[Spent], native: _Native) -> list[Spent]:
@@ -195,12 +196,18 @@ def _by_shuffle(sampled: Sequence[Spent], native: _Native) -> list[Spent]:
     return [*(each for each in sampled if each not in unknown), *found]
 
 
-def _divided(whole: int, native: Sequence[Spent], *, is_all: bool) -> list[Spent]:
+def _divided(stage: Stage, whole: int, native: Mapping[Took, int], *, is_all: bool) -> list[Spent]:
     """What operators measured; with `is_all` in proportion, so that they add up to `whole`."""
-    if not is_all:
-        return list(native)
-    parts = divide(whole, {index: each.task_time_ms for index, each in enumerate(native)})
-    return [replace(native[index], task_time_ms=ms) for index, ms in parts.items()]
+    parts = divide(whole, native) if is_all else {took: _to_ms(ns) for took, ns in native.items()}
+    return [Spent(stage.id, stage.attempt, part, node, None, ms, None, "metrics") for (node, part), ms in parts.items()]
+
+
+def _in_ms(native: Mapping[Took, int]) -> int:
+    return sum(map(_to_ms, native.values()))
+
+
+def _to_ms(ns: int) -> int:
+    return (ns + 500_000) // 1_000_000
 
 
 def divide(whole: int, weights: Mapping[Key, int]) -> dict[Key, int]:
@@ -242,12 +249,11 @@ def _largest_first(counted: tuple[tuple[str, int | None, str | None], int]) -> t
 def _measured(stage: Stage, measured: Sequence[Spent], native: _Native | None, *, is_short: bool) -> Iterator[Spent]:
     """`measured`: by metrics, which do not tell attempts apart; `is_short`: the stage ended before a sample."""
     if native is not None:
-        known = {(each.node_id, each.part) for each in native.all}
-        beside = [each for each in measured if (each.node_id, each.part) not in known and each.part != "python"]
+        beside = [each for each in measured if (each.node_id, each.part) not in native.took and each.part != "python"]
         left = max(0, stage.run_time_ms - sum(each.task_time_ms for each in beside))
-        total = sum(each.task_time_ms for each in native.all)
-        is_most = native.is_timed and (is_short or 2 * total >= left)
-        measured = [*beside, *_divided(left, native.all, is_all=is_most or total > left)]
+        total = _in_ms(native.took)
+        is_most = not native.untimed and (is_short or 2 * total >= left)
+        measured = [*beside, *_divided(stage, left, native.took, is_all=is_most or total > left)]
     others = sum(each.task_time_ms for each in measured if each.part != "python")
     left = max(0, stage.run_time_ms - others)  # while they run, Python workers also wait for these
     measured = [
@@ -257,6 +263,9 @@ def _measured(stage: Stage, measured: Sequence[Spent], native: _Native | None, *
     rest = stage.run_time_ms - sum(each.task_time_ms for each in measured)
     if rest < 0:  # they overlap
         measured, rest = [], stage.run_time_ms
+    if rest and is_short and native is not None and len(native.untimed) == 1:
+        measured.append(Spent(stage.id, 0, "operator", native.untimed[0], None, rest, None, "metrics"))
+        rest = 0
     for each in sorted(measured, key=lambda each: -each.task_time_ms):
         yield replace(each, stage_attempt=stage.attempt)
     if rest:
@@ -303,18 +312,23 @@ def _is_alone(plan: PlanMetrics, python: Node) -> bool:
 class _Native(NamedTuple):
     """What operators of a native engine measured in a stage."""
 
-    all: Sequence[Spent]
+    took: Mapping[Took, int]
+    """Nanoseconds: of operators that took less than a millisecond, too, the proportions tell."""
     conversions: frozenset[int]
     """The nodes of these that convert between rows and columns, which are called by themselves."""
-    is_timed: bool
-    """Whether all operators of the stage are the engine's, or Spark's that take no time, and measured theirs."""
+    untimed: Sequence[int]
+    """The operators of the stage that measured no time, but for those that take none."""
     read: Mapping[int, int]
     """The bytes that it read of shuffles, by node."""
 
-    def in_calls(self, reads_outside: bool) -> list[Spent]:
+    def in_calls(self, reads_outside: bool) -> Mapping[Took, int]:
         """Those of operators that run many in one call; `reads_outside`: a shuffle is read and decoded elsewhere."""
         outside = ("shuffle_read",) if reads_outside else ()
-        return [each for each in self.all if each.node_id not in self.conversions and each.part not in outside]
+        return {
+            (node, part): ns
+            for (node, part), ns in self.took.items()
+            if node not in self.conversions and part not in outside
+        }
 
 
 def _natively(plan: PlanMetrics, stages: Sequence[Stage], attempts: Mapping[int, int]) -> Mapping[int, _Native]:
@@ -323,54 +337,50 @@ def _natively(plan: PlanMetrics, stages: Sequence[Stage], attempts: Mapping[int,
     if not engines:
         return {}
     run_times = {stage.id: stage.run_time_ms for stage in stages if attempts[stage.id] == 1}
-    found: dict[int, list[Spent]] = defaultdict(list)
+    found: dict[int, Counter[Took]] = defaultdict(Counter)
     wholes: dict[int, Counter[int]] = defaultdict(Counter)  # of scans with what was done between, by stage and node
     for node in engines:
         operator = operators.of(node.name)
-        times: Counter[tuple[int, str]] = Counter()
         for metric in node.metrics:
             is_whole = metric.name in operator.times_with_consumers
             if is_whole or metric.name in operator.native_times:
                 part = operator.native_times.get(metric.name) or _PARTS_OF_KINDS.get(operator.kind, "operator")
-                for stage, ms in _by_run_time(plan.accumulators.get(metric.id), metric.type, run_times).items():
+                unit = 1 if metric.type == "nsTiming" else 1_000_000
+                for stage, ns in _by_run_time(plan.accumulators.get(metric.id), unit, run_times).items():
                     if is_whole:
-                        wholes[stage][node.id] += ms
-                    else:
-                        times[stage, part] += ms
-        for (stage, part), ms in times.items():
-            if ms:
-                found[stage].append(Spent(stage, 0, part, node.id, None, ms, None, "metrics"))
+                        wholes[stage][node.id] += ns
+                    elif ns:
+                        found[stage][node.id, part] += ns
     for stage, scans in wholes.items():
-        waited = sum(scans.values()) - sum(each.task_time_ms for each in found[stage])
+        waited = scans.total() - found[stage].total()
         if waited > 0:  # for files
-            parts = divide(waited, scans).items()
-            found[stage] += [Spent(stage, 0, "scan", i, None, ms, None, "metrics") for i, ms in parts if ms]
+            found[stage].update({(i, "scan"): ns for i, ns in divide(waited, scans).items() if ns})
     read: dict[int, Counter[int]] = defaultdict(Counter)
     for node in plan.graph.nodes:
         for name in BYTES_READ if operators.is_shuffle(node.name) else ():
-            for stage, size in _by_run_time(plan.metrics(node).get(name), "", run_times).items():
+            for stage, size in _by_run_time(plan.metrics(node).get(name), 1, run_times).items():
                 read[stage][node.id] += size
     conversions = frozenset(node.id for node in engines if operators.of(node.name).is_wrapper)
     ran = Stages(plan).ran
     timed = {node.id for node in engines if any(m.name in operators.of(node.name).native_times for m in node.metrics)}
     return {
         stage: _Native(
-            its,
+            took,
             conversions,
-            all(i in timed or _takes_no_time(plan, i, ran[stage]) for i in ran.get(stage, ())),
+            [i for i in ran.get(stage, ()) if i not in timed and not _takes_no_time(plan, i, ran[stage])],
             read[stage],
         )
-        for stage, its in found.items()
+        for stage, took in found.items()
+        if took
     }
 
 
-def _by_run_time(measured: Accumulator | None, type_: str, run_times: Mapping[int, int]) -> Mapping[int, int]:
-    """A time in milliseconds, or another metric, by stage; of several stages, in proportion to how long these ran."""
+def _by_run_time(measured: Accumulator | None, unit: int, run_times: Mapping[int, int]) -> Mapping[int, int]:
+    """A metric times `unit`, by stage; of several stages, in proportion to how long these ran."""
     if measured is None or measured.sum is None or measured.sum <= 0:
         return {}
-    ms = (measured.sum + 500_000) // 1_000_000 if type_ == "nsTiming" else measured.sum
     weights = {stage: run_times[stage] for stage in measured.stages if run_times.get(stage)}
-    return divide(ms, weights) if weights else {}
+    return divide(measured.sum * unit, weights) if weights else {}
 
 
 def _takes_no_time(plan: PlanMetrics, node_id: int, beside: Sequence[int]) -> bool:
@@ -395,12 +405,15 @@ class _Places:
                 self._clusters[number[1]].append(node)
             elif node.cluster is not None:
                 self._members[node.cluster].append(node)
-        self._writes = Stages(plan).writes
+        self._of_stages = Stages(plan)
 
     def node(self, stage: int, part: str, place: Sequence[str], work: str | None) -> int | None:
         """The node that samples of a group belong to; `place`: the rest of their key. None: it cannot be told."""
         if part == "shuffle_write":
-            return self._writes.get(stage)
+            return self._of_stages.makes(stage)
+        if part == "collect":
+            broadcast = self._of_stages.broadcasts.get(stage)
+            return None if broadcast is None else broadcast.id
         if part in ("code", "sort", "aggregation", "hashed_relation") and len(place) == 2:
             cluster = self._cluster(stage, place[0])
             return None if cluster is None else self._in_code(cluster, part, place[1], work)
@@ -410,7 +423,7 @@ class _Places:
         if number is not None and cluster is None:
             return None
         nodes = self._by_stage.get(stage, ()) if cluster is None else self._below(cluster)
-        written = self._writes.get(stage) if part == "shuffle_read" else None
+        written = self._of_stages.writes.get(stage) if part == "shuffle_read" else None
         return _single(node for node in nodes if node.id != written and _fits(node, part, wanted))
 
     def _cluster(self, stage: int, number: str) -> Node | None:

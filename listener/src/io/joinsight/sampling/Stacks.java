@@ -49,7 +49,7 @@ final class Stacks {
       {"org.apache.spark.sql.comet.execution.shuffle.", "shuffle_write"},
       // Around the native calls of Comet: setting them up, and taking their batches
       {"org.apache.spark.sql.comet.CometNativeExec", "native"},
-      {"org.apache.spark.sql.comet.CometExecRDD", "native"},
+      {"org.apache.spark.sql.comet.CometExec", "native"},
       {"org.apache.spark.sql.comet.CometBatchRDD", "native"},
       {"org.apache.spark.sql.comet.PlanDataInjector", "native"},
       {"org.apache.spark.sql.comet.NativeScanPlanDataInjector", "native"},
@@ -181,9 +181,10 @@ final class Stacks {
     return (group == null ? CODE : group) + " " + codegen + " " + function;
   }
 
-  /** Whether a task that calls this class gets the code that it is to run. */
+  /** Whether a task that calls this class gets the code that it is to run, or asks how long that took. */
   private static boolean isDeserializing(String called) {
-    return called.startsWith("org.apache.spark.serializer.") || called.startsWith("org.apache.spark.broadcast.");
+    return called.startsWith("org.apache.spark.serializer.") || called.startsWith("org.apache.spark.broadcast.")
+        || called.startsWith("sun.management."); // where a busy machine stops many
   }
 
   /** Whether a key is of the code of operators. */
