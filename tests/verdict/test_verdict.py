@@ -561,6 +561,18 @@ def test_a_shuffle_that_a_hint_forces_counts_whole() -> None:
     assert (forced.weight, allowed.weight) == (forced.wall_ms, forced.wall_ms / 2)
 
 
+def test_a_finding_on_the_join_knows_what_to_do_about_it() -> None:
+    """It knows the join's hint, so the verdict says the same; that on another join does not count."""
+    its = stored_plan(execution_rows(recordings()["broadcast-missed"]))
+    (general,) = small_sides(View(its))
+    about = {"finding": "missed-broadcast", "advice": "Remove the hint MERGE."}
+    its.findings[:] = [{**about, "node_id": general.nodes[1]}]
+    (known,) = small_sides(View(its))
+    assert known == replace(general, next="Remove the hint MERGE.")
+    its.findings[:] = [{**about, "node_id": -1}]
+    assert list(small_sides(View(its))) == [general]
+
+
 def test_a_skewed_join_of_a_session_that_never_broadcasts_is_skewed() -> None:
     """What a broadcast would save counts less than where the session may broadcast."""
     its = stored("skew")

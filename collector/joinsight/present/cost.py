@@ -43,7 +43,10 @@ def between(known: int | None, most: int | None, *, is_partial: bool) -> str:
     if known is None and not most:
         return ""
     if most is not None and most > (known or 0):
-        return f"{duration_text(known)} to {duration_text(most)}" if known else f"at most {duration_text(most)}"
+        least, largest = duration_text(known) if known else "", duration_text(most)
+        if least == largest:
+            return largest
+        return f"{least} to {largest}" if least else f"at most {largest}"
     if known is None or (is_partial and not known):
         return ""
     return f"at least {duration_text(known)}" if is_partial else duration_text(known)

@@ -111,13 +111,20 @@ def small_sides(view: View) -> Iterator[Cause]:
             (other.exchange, node.id),
             f"{names.operator(view, node.id)} shuffled {bytes_text(other.bytes or 0)}, though its {small} side"
             f" has only {bytes_text(size)}",
-            f"Broadcasting its {small} side may be faster: remove hints that force another join (MERGE, SHUFFLE_HASH),"
-            " give it the hint BROADCAST, or raise spark.sql.autoBroadcastJoinThreshold if it is lower.",
+            _advice_of_finding(view, node.id)
+            or f"Broadcasting its {small} side may be faster: remove hints that force another join (MERGE,"
+            " SHUFFLE_HASH), give it the hint BROADCAST, or raise spark.sql.autoBroadcastJoinThreshold if it is lower.",
             {"small_bytes": size, "other_bytes": other.bytes or 0},
             stage,
             is_place=not _is_forced(view, size),
             beside=(stage,) if _is_switched_off(view) else (),
         )
+
+
+def _advice_of_finding(view: View, node_id: int) -> str | None:
+    """What the finding on this join says, which knows its hint and what AQE did."""
+    its = (row for row in view.stored.findings if (row["finding"], row["node_id"]) == ("missed-broadcast", node_id))
+    return next((row["advice"] for row in its), None)
 
 
 def _is_switched_off(view: View) -> bool:
