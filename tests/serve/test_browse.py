@@ -188,6 +188,14 @@ def test_pages_of_the_documentation_have_links_that_lead_somewhere(engine: Engin
     assert "<img" not in answer.text
 
 
+def test_the_documentation_is_listed_by_title(engine: Engine) -> None:
+    """Titles are shown without the marks of Markdown."""
+    titles = re.findall(r'<li><a href="/docs/[\w-]+">(.*?)</a>', get(engine, "/docs").text)
+    assert len(titles) == len(manual.pages()) and titles == sorted(titles, key=str.lower)
+    assert "Comparing branches: joinsight gate" in titles
+    assert "<title>Comparing branches: joinsight gate – " in get(engine, "/docs/gate").text
+
+
 def test_what_is_not_there_is_a_page_for_browsers(engine: Engine) -> None:
     """Others get the line that they got before."""
     page = get(engine, "/no<b>pe", Accept="text/html,*/*")

@@ -19,9 +19,10 @@ _PAGE = re.compile(r"(?:\.\./)*(?:docs/)?([\w-]+)\.md(#[\w-]+)?")
 
 
 def docs_index() -> str:
-    """The page that lists all others."""
-    titles = {name: manual.title(file.read_text(encoding="utf-8")) for name, file in manual.pages().items()}
-    return render("docs.html", heading="Docs", titles=titles, text=None)
+    """The page that lists all others, by their titles."""
+    titles = {name: _title(file.read_text(encoding="utf-8")) for name, file in manual.pages().items()}
+    by_title = dict(sorted(titles.items(), key=lambda page: page[1].lower()))
+    return render("docs.html", heading="Docs", titles=by_title, text=None)
 
 
 def docs_page(name: str) -> str:
@@ -39,7 +40,11 @@ def docs_page(name: str) -> str:
     for scrolls in ("pre", "table"):
         html = html.replace(f"<{scrolls}>", f'<{scrolls} tabindex="0">')
     text = Markup(html)
-    return render("docs.html", heading=manual.title(source), titles={}, text=text)
+    return render("docs.html", heading=_title(source), titles={}, text=text)
+
+
+def _title(source: str) -> str:
+    return manual.title(source).replace("`", "")
 
 
 def _flat(tokens: Sequence[Token]) -> Iterator[Token]:
