@@ -10,6 +10,8 @@ without tokens, by a stored batch; the application says so (`authorise`). Among 
 one of the address with the most connections is closed, so that a client with a token has time to send it, however many
 others connect. Idle authorised connections are next. Rejected clients get 503, as do new clients when all connections
 are authorised and busy. How many connections are too many depends on the limit of open files (`Limits`).
+
+Why: docs/decisions/028-deadlines-around-uvicorns-protocol.md.
 """
 
 from __future__ import annotations
