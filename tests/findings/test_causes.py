@@ -51,6 +51,12 @@ def test_a_finding_says_what_the_verdict_says(name: str) -> None:
     assert verdict.text.partition(": ")[2].partition(". ")[0].rstrip(".") in row.title
 
 
+def test_the_other_side_of_an_anti_join_cannot_be_broadcast() -> None:
+    (row,) = (each for each in found("broadcast-for-anti-join") if each.finding == "broadcast-not-worth-it")
+    assert " A LeftAnti join cannot broadcast the other side: " in row.advice
+    assert "the other side has 60,000 rows" in row.title
+
+
 def test_stages_that_add_up_are_one_finding() -> None:
     """Both stages of a join and an aggregation have 2,500 tiny tasks; each of them would be a finding."""
     (row,) = found("tiny-stages")

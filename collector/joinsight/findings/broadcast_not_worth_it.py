@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from joinsight.base.units import bytes_text
 from joinsight.findings.finding import Finding, Heuristic, PlanContext
 from joinsight.findings.phrases import join, rows
-from joinsight.plan.operators import BROADCAST_HASH_JOIN
+from joinsight.plan.operators import BROADCAST_HASH_JOIN, JOIN_TYPES
 from joinsight.tables import JoinRow
+
+_EITHER_SIDE = {str(kind) for kind, sides in JOIN_TYPES.items() if len(sides) > 1}
 
 
 def evaluate(context: PlanContext) -> Iterator[Finding]:
@@ -30,14 +32,25 @@ def evaluate(context: PlanContext) -> Iterator[Finding]:
             f"The broadcast for {join(used_by[0])} has {rows(sent)}, {bytes_text(size)} in memory; the other side has"
             f" {rows(other)}.",
             {"size_bytes": size, "rows": sent, "other_rows": other, "ratio": sent / max(other, 1), "driver_ms": took},
-            "All of it goes through the driver and into the memory of each executor. Broadcast the other side, or have"
-            " this join shuffled: add the hint MERGE or SHUFFLE_HASH, remove the hint BROADCAST, or lower"
-            " spark.sql.autoBroadcastJoinThreshold.",
+            "All of it goes through the driver and into the memory of each executor."
+            f" {_instead(used_by)} have this join shuffled, which may be faster: add the hint MERGE or SHUFFLE_HASH,"
+            " remove the hint BROADCAST, or lower spark.sql.autoBroadcastJoinThreshold.",
             broadcast.node_id,
             broadcast.operator_key,
             impact_bytes=size,
             waited=context.waited_for_exchanges([broadcast]),
         )
+
+
+def _instead(used_by: Sequence[JoinRow]) -> str:
+    """What else to do, as the start of a sentence: Spark preserves the rows of one side of an outer or anti join."""
+    kind = next((each.join_type for each in used_by if each.join_type and each.join_type not in _EITHER_SIDE), None)
+    if kind is None:
+        return "Broadcast the other side, or"
+    return (
+        f"A {kind} join cannot broadcast the other side: keep only the rows of this one whose key that side has (a left"
+        " semi join before it), or"
+    )
 
 
 def _other_rows(join: JoinRow) -> int | None:

@@ -53,8 +53,8 @@ def exchanges(view: View) -> Iterator[Cause]:
             (node.id,),
             f"{names.operator(view, node.id)} has {bytes_text(size)} ({rows_text(rows)})"
             + (f", {taken}" if taken else ""),
-            "Broadcast fewer rows and columns, or let Spark shuffle this join: remove the broadcast hint, or lower"
-            " spark.sql.autoBroadcastJoinThreshold.",
+            "Broadcast fewer rows and columns; or let Spark shuffle this join, which may be faster: remove the"
+            " broadcast hint, or lower spark.sql.autoBroadcastJoinThreshold.",
             {"bytes": size, "rows": rows, **{f"{name}_ms": ms for name, ms in times.items()}},
             seen_ms=_made_for(view, node.id) if _only_sends(view, node) else 0,
         )
