@@ -18,6 +18,7 @@ from joinsight.analysis.rows import Rows, execution_rows
 from joinsight.analysis.stored import stored_plan
 from joinsight.contract.decode import decode_document
 from joinsight.contract.document import Execution
+from joinsight.plan.engines import FALLBACK
 from joinsight.present.engines import engine_text
 
 RECORDED = Path(__file__).parent / "recorded"
@@ -80,3 +81,20 @@ def test_what_the_engine_ran() -> None:
         "Comet ran 1 of 4 operators, Spark ran HashAggregate, Exchange, Filter; 1 conversion between rows and columns"
     )
     assert engine_text(stored_plan(execution_rows(planned(fallen_back)))) == text
+
+
+def test_why_spark_ran_an_operator() -> None:
+    """Comet's reasons, each once, follow; also where it ran nothing."""
+    drawing = """
+    Window | [row_number()]
+      Window | [rank()]
+        CometNativeScan parquet t | [k#1]
+    """
+    reason = {FALLBACK: "frame is not supported"}
+    e = planned(drawing)
+    nodes = [replace(node, metadata=reason if node.name == "Window" else {}) for node in e.nodes]
+    text = engine_text(stored_plan(execution_rows(replace(e, nodes=nodes))))
+    assert text == "Comet ran 1 of 3 operators, Spark ran 2 Window; Window is Spark's: frame is not supported"
+    e = planned("Range | (0, 5)")
+    text = engine_text(stored_plan(execution_rows(replace(e, nodes=[replace(e.nodes[0], metadata=reason)]))))
+    assert text == "Comet ran no operator, Spark ran Range; Range is Spark's: frame is not supported"

@@ -202,6 +202,8 @@ _TASK = (
             "Python code",
         ),
         ("java.io.FileNotFoundException: File /out/_temporary/0/x does not exist.", "_temporary", "Another job"),
+        ("ValidationException: Found conflicting files that can contain rows", "conflicting files", "Another job"),
+        ("org.apache.hudi.exception.HoodieWriteConflictException: x", "HoodieWriteConflictException", "Another job"),
         (
             "[CAST_INVALID_INPUT] Use `try_cast`. SQLSTATE: 22018\n== SQL ==\nselect is_corrupt, corrupt",
             "try_cast",

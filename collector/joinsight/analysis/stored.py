@@ -19,6 +19,7 @@ from joinsight.contract.accepted_advice import AcceptedAdvice
 from joinsight.contract.document import Accumulator, Metric
 from joinsight.plan import operators
 from joinsight.plan.caches import not_run
+from joinsight.plan.engines import FALLBACK
 from joinsight.plan.graph import Graph, Node
 from joinsight.plan.identity import Identity
 from joinsight.plan.metrics import PlanMetrics
@@ -63,6 +64,8 @@ class StoredPlan:
     """What was accepted earlier for queries of the job."""
     settings: Mapping[str, str] = field(default_factory=dict)
     """What the application reported of its settings."""
+    fallbacks: Mapping[int, str] = field(default_factory=dict)
+    """Why Spark ran an operator, and not a native engine: by node, where the engine says it."""
     nested: Sequence[StoredPlan] = ()
     """The executions that it started, in the order of their start, if it is the outermost."""
     before: Sequence[Row] = ()
@@ -238,6 +241,7 @@ def stored_plan(rows: Rows) -> StoredPlan:
         columns(rows.stage),
         columns(rows.shuffle),
         [{**row, **uses_of([row])} for row in columns(rows.cache)],
+        fallbacks={n.node_id: n.metadata[FALLBACK] for n in rows.plan_node if n.metadata and FALLBACK in n.metadata},
     )
 
 

@@ -11,6 +11,7 @@ from rich.text import Text
 
 from joinsight.base.units import duration_text
 from joinsight.cli.options import command, database_options
+from joinsight.present.engines import engine_text
 from joinsight.present.report import Report, Section, markdown
 from joinsight.present.values import query_title
 from joinsight.queries import reading
@@ -45,6 +46,9 @@ def why(database_url: str | None, data: Path | None, a: str, b: str | None, as_j
         return
     out = console()
     print_text(out, Text(query_title(last.execution), "bold"))
+    for name, text in ((found.a, engine_text(first)), (found.b, engine_text(last))):
+        if text:
+            print_text(out, Text(visible_line(f"{name}: {text}."), "dim"))
     print_why(out, found)
 
 

@@ -18,6 +18,7 @@ from joinsight.pages.environment import compare_address, render
 from joinsight.plan import operators
 from joinsight.plan.identity import Identity
 from joinsight.present.comparison import difference, value, verdicts
+from joinsight.present.engines import engine_text
 from joinsight.present.tree import PlanTree, TreeNode, plan_tree
 from joinsight.tables import Row
 from joinsight.why import Why, explain
@@ -111,6 +112,7 @@ def compare_page(a: Side, b: Side) -> str:
         b=b,
         same_run=same_run,
         why=_why(a.stored, b.stored) if not same_run else None,
+        engines={side.letter: engine_text(side.stored) for side in (a, b)} if not same_run else {},
         verdicts=[] if same_run else list(verdicts(comparison)),
         settings=comparison.configuration,
         totals=[] if same_run else [(_words(change), change.is_large) for change in totals if _is_known(change)],

@@ -19,6 +19,9 @@ FRAME = "frame"
 EXCHANGE_PART = "exchange part"
 """Instead of Spark's name: a part of an exchange that the engine shows as several operators."""
 
+FALLBACK = "Fallback"
+"""The metadata of a node that says why Spark ran it, and not the engine (`Fallbacks` of the listener)."""
+
 _ROWS, _BUILD_TIME, _BUILD_SIZE = "number of output rows", "time to build hash map", "data size of build side"
 _SORT_TIME, _AGGREGATION_TIME, _SCAN_TIME = "sort time", "time in aggregation build", "scan time"
 _SPARKS_PREFIXES = ("", "CH", "Columnar")

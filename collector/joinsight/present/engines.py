@@ -8,10 +8,12 @@ from joinsight.analysis.stored import StoredPlan
 from joinsight.analysis.table_formats import FORMATS
 from joinsight.base.units import duration_text
 from joinsight.plan import operators
+from joinsight.plan.outline import shortened
 from joinsight.present.tree import clean
 
 _MOST = 6
 """Names of Spark's operators."""
+_MOST_REASONS, _LONGEST_REASON = 3, 160
 _NOT_COUNTED = ("codegen", "adapter", "query_stage", "shuffle_read", "reused_exchange", "reused_subquery", "subquery")
 
 
@@ -27,11 +29,12 @@ def own_reads_text(stored: StoredPlan) -> str:
 
 
 def engine_text(stored: StoredPlan) -> str:
-    """``Comet ran 9 of 10 operators, Spark ran Filter; 2 conversions ...``; empty if no engine ran any."""
+    """``Comet ran 9 of 10 operators, Spark ran Filter; 2 conversions ...``; empty if there was no engine."""
     absent = stored.not_run(stored.versions[-1]) if stored.versions else frozenset()
     ran: Counter[str] = Counter()
     of_spark: Counter[str] = Counter()
     conversions = []
+    reasons: dict[str, str] = {}
     for node in stored.plan.graph.nodes:
         operator = operators.of(node.name)
         if operator.name in operators.CONVERSIONS:
@@ -42,10 +45,14 @@ def engine_text(stored: StoredPlan) -> str:
             ran[operator.engine] += 1
         else:
             of_spark[clean(node.name)] += 1
-    if not ran:
+            if reason := stored.fallbacks.get(node.id):
+                reasons.setdefault(reason, clean(node.name))
+    if not ran and not reasons:
         return ""
     whole = ran.total() + of_spark.total()
     text = ", ".join(f"{engine} ran {number} of {whole} operators" for engine, number in ran.most_common())
+    if not ran:
+        text = "Comet ran no operator"
     if of_spark:
         names = [name if number == 1 else f"{number} {name}" for name, number in of_spark.most_common(_MOST)]
         more = len(of_spark) - len(names)
@@ -55,4 +62,6 @@ def engine_text(stored: StoredPlan) -> str:
         took = sum(known[i].task_time_ms for i in conversions if i in known)
         number = "1 conversion" if len(conversions) == 1 else f"{len(conversions)} conversions"
         text += f"; {number} between rows and columns{f', {duration_text(took)} of task time' if took else ''}"
+    for reason, name in list(reasons.items())[:_MOST_REASONS]:
+        text += f"; {name} is Spark's: {shortened(reason, _LONGEST_REASON)}"
     return text

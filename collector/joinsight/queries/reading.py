@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
-from itertools import takewhile
+from itertools import chain, takewhile
 from typing import Any
 
 from sqlalchemy import Connection, Select, Table, func, select, text, tuple_
@@ -20,6 +20,7 @@ from joinsight.base.errors import ConfigurationError, NotFound
 from joinsight.base.severity import worst_first
 from joinsight.contract.accepted_advice import SETTING, of_setting
 from joinsight.contract.document import MAX_LONG
+from joinsight.plan.engines import FALLBACK
 from joinsight.queries.filters import is_of_application
 from joinsight.store.history import earlier_runs
 from joinsight.tables import (
@@ -37,7 +38,7 @@ from joinsight.tables import (
     stage,
 )
 from joinsight.tables import shuffle as shuffle_table
-from joinsight.tables.views import node_metric, plan_version, segment, task_time
+from joinsight.tables.views import node_metric, plan_node, plan_version, segment, task_time
 
 Key = tuple[datetime, str, str, int]
 
@@ -176,7 +177,19 @@ def _read_plan(connection: Connection, key: Key) -> StoredPlan:
         version,
         of_setting(settings.get(SETTING)),
         settings,
+        fallbacks=_fallbacks(connection, key, settings),
     )
+
+
+def _fallbacks(connection: Connection, key: Key, settings: Mapping[str, str]) -> Mapping[int, str]:
+    """Why Spark ran an operator, and not Comet, by node."""
+    if not any("comet" in each.lower() for each in chain(*settings.items())):
+        return {}
+    c = plan_node.c
+    same = [c[name] == value for name, value in zip(EXECUTION_KEY, key, strict=True)]
+    reason = c.metadata[FALLBACK].astext
+    found = connection.execute(select(c.node_id, reason).where(*same, reason.is_not(None)))
+    return {row[0]: row[1] for row in found}
 
 
 _BEFORE, _LONGEST_PLANNING = 50, timedelta(hours=1)

@@ -136,7 +136,8 @@ _FAILURES = (
             r"DELTA_CONCURRENT",
             r"_temporary/\S* does not exist",
             r"CommitFailedException",
-            r"conflicting (?:commit|update)",
+            r"conflicting (?:commit|update|files|delete files)",
+            r"HoodieWriteConflictException",
         ),
         "Another job changed the table at the same time: run it again, and let jobs write different partitions or one"
         " after the other.",

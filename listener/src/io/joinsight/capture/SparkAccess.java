@@ -105,8 +105,8 @@ public final class SparkAccess {
     }
   }
 
-  /** Copies a plan that Spark reported. */
-  static PlanNode plan(SparkPlanInfo root) throws Throwable {
+  /** Copies a plan that Spark reported, with its description. */
+  static PlanNode plan(SparkPlanInfo root, String description) throws Throwable {
     ArrayDeque<SparkPlanInfo> open = new ArrayDeque<>(); // plans can be thousands of levels deep: no recursion
     ArrayDeque<PlanNode> parents = new ArrayDeque<>();
     PlanNode top = new PlanNode("", "");
@@ -126,7 +126,9 @@ public final class SparkAccess {
         parents.add(node);
       }
     }
-    return top.children.get(0);
+    PlanNode plan = top.children.get(0);
+    Fallbacks.addTo(plan, description);
+    return plan;
   }
 
   static Iterator<?> inputs(SparkPlan plan) throws Throwable {

@@ -59,7 +59,7 @@ public final class SparkEvents {
     executions.start(
         event.executionId(), root.isEmpty() ? null : (Long) ((Number) root.get()).longValue(), event.time(),
         event.description(), event.details(), SparkAccess.strings(event.modifiedConfigs()), SparkAccess.jobTags(event),
-        SparkAccess.jobGroup(event), SparkAccess.plan(event.sparkPlanInfo()));
+        SparkAccess.jobGroup(event), SparkAccess.plan(event.sparkPlanInfo(), event.physicalPlanDescription()));
   }
 
   public void other(SparkListenerEvent event) {
@@ -71,7 +71,8 @@ public final class SparkEvents {
   }
 
   public void adaptiveUpdate(SparkListenerSQLAdaptiveExecutionUpdate event) throws Throwable {
-    executions.adaptiveUpdate(event.executionId(), System.currentTimeMillis(), SparkAccess.plan(event.sparkPlanInfo()));
+    PlanNode plan = SparkAccess.plan(event.sparkPlanInfo(), event.physicalPlanDescription());
+    executions.adaptiveUpdate(event.executionId(), System.currentTimeMillis(), plan);
   }
 
   public void metricUpdates(SparkListenerSQLAdaptiveSQLMetricUpdates event) {

@@ -1,6 +1,8 @@
 package io.joinsight.eventlog;
 
+import io.joinsight.capture.Fallbacks;
 import java.io.IOException;
+import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.HashMap;
@@ -22,6 +24,11 @@ final class Fields {
   /** A list of which the first element is read. */
   private static final String FIRST_IS_ENOUGH = "RDD Info";
 
+  /** A long text, of which little is of use, and mostly nothing. */
+  static final String DESCRIPTION = "physicalPlanDescription";
+
+  private static final byte[] OF_USE = Fallbacks.MARK.getBytes(StandardCharsets.US_ASCII);
+
   /**
    * Names of fields in all events, as Spark's JsonProtocol writes them. For the first ones, all nested fields are kept.
    */
@@ -40,6 +47,7 @@ final class Fields {
       "rootExecutionId",
       "description",
       "details",
+      DESCRIPTION,
       "sparkPlanInfo",
       "time",
       "jobTags",
@@ -107,6 +115,7 @@ final class Fields {
       String name = all ? line.name() : place < 0 ? null : NAMES[place];
       if (name == null) line.skip();
       else if (name.equals(FIRST_IS_ENOUGH)) values.put(name, first(line));
+      else if (name.equals(DESCRIPTION)) values.put(name, line.textWith(OF_USE));
       else values.put(name, value(line, place >= 0 && place < MAPS));
     }
     return new Fields(values);

@@ -219,6 +219,20 @@ final class JsonLine {
     return text;
   }
 
+  /** Reads a string that contains {@code part}, which is ASCII; of any other value, null. */
+  String textWith(byte[] part) throws Fields.Unreadable {
+    boolean isText = peek() == '"';
+    int from = at + 1;
+    skip();
+    if (!isText) return null;
+    for (int i = from; i < at - part.length; i++) {
+      int same = 0;
+      while (same < part.length && bytes[i + same] == part[same]) same++;
+      if (same == part.length) return decoded(from, at - 1);
+    }
+    return null;
+  }
+
   private String decoded(int from, int to) throws Fields.Unreadable {
     int escape = from;
     while (escape < to && bytes[escape] != '\\') escape++;

@@ -3,6 +3,7 @@ package io.joinsight.eventlog;
 import io.joinsight.capture.Application;
 import io.joinsight.capture.ApplicationSettings;
 import io.joinsight.capture.Executions;
+import io.joinsight.capture.Fallbacks;
 import io.joinsight.capture.PlanMetric;
 import io.joinsight.capture.PlanNode;
 import io.joinsight.capture.SparkEvents;
@@ -192,17 +193,23 @@ final class LogEvents implements LogLines.LineReader {
     executions.start(
         execution(event), event.number("rootExecutionId"), at(event.number("time", 0)), event.text("description", ""),
         event.text("details", ""), event.strings("modifiedConfigs"), tags.toArray(new String[0]),
-        group == null || group.isEmpty() ? null : group, plan(event.object("sparkPlanInfo")));
+        group == null || group.isEmpty() ? null : group, planOf(event));
   }
 
   private void adaptiveUpdate(Fields event) throws IOException {
-    PlanNode plan = plan(event.object("sparkPlanInfo"));
+    PlanNode plan = planOf(event);
     if (plan != null) executions.adaptiveUpdate(execution(event), now, plan);
   }
 
   private void end(Fields event) throws IOException {
     long time = at(event.number("time", 0));
     executions.end(execution(event), time, event.text("errorMessage"), null, Collections::emptyList);
+  }
+
+  private static PlanNode planOf(Fields event) throws IOException {
+    PlanNode plan = plan(event.object("sparkPlanInfo"));
+    if (plan != null) Fallbacks.addTo(plan, event.text(Fields.DESCRIPTION));
+    return plan;
   }
 
   private static PlanNode plan(Fields info) throws IOException {
