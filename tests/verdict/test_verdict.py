@@ -827,6 +827,13 @@ def test_a_task_that_is_slow_without_more_work_costs_time_on_full_slots() -> Non
     assert (slow.code, slow.wall_ms) == ("slow_host", round((scan["run_time_ms_max"] - others) / 4))
 
 
+def test_a_task_that_is_slow_without_more_work_costs_the_time_in_which_others_had_ended() -> None:
+    """It slept for 8 s on one of two slots; the other seven tasks took 4.4 s on the other one."""
+    its = stored("slow-task")
+    (slow,) = (each for each in imbalance(View(its)) if each.stage_id == 107)
+    assert (slow.code, slow.wall_ms) == ("slow_host", 6851)
+
+
 def test_a_driver_that_receives_a_large_result_says_why() -> None:
     """The time for it counts whole, and is a finding; what is collected for a broadcast is no result."""
     its = stored_plan(execution_rows(recordings()["collected"]))

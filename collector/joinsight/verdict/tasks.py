@@ -144,8 +144,10 @@ def _uneven_ms(view: View, ran: Ran, usable: int, spared: int, ratio: float) -> 
     longest = ran.number("run_time_ms_max")
     wall = min(spared, round(longest - ran.run_ms / max(ran.tasks, usable)))
     if _reason(view, ran, ratio).code == "slow_host":
-        excess = longest - (ran.run_ms - longest) / (ran.tasks - 1)
-        wall = max(wall, round(excess / usable))
+        others = (ran.run_ms - longest) / (ran.tasks - 1)
+        excess = longest - others
+        without = max(others, (ran.run_ms - excess) / usable)
+        wall = max(wall, round(excess / usable), round(min(excess, ran.wall_ms - without)))
     return min(wall, ran.wall_ms)
 
 
