@@ -168,6 +168,7 @@ def test_a_page_that_is_not_there_says_why(engine: Engine, path: str, answered: 
     assert (answer.status_code, answer.headers["content-type"]) == (status, "text/html; charset=utf-8")
     assert reason in answer.text
     assert 'href="/"' in answer.text
+    assert ("offers its runs to compare" in answer.text) == (status == 404 and path.startswith("/compare"))
 
 
 def test_a_drawing_and_a_page_are_files(engine: Engine) -> None:

@@ -118,6 +118,9 @@ _NAME_OF_AN_EXECUTION = (
     "The address is /executions/, the application id and the query's id in Spark's SQL tab."
     " If the query has run, joinsight doctor shows which documents of its application have arrived."
 )
+_RUNS_TO_COMPARE = (
+    "The history of a query offers its runs to compare. An execution is named APPLICATION/12, as in its address."
+)
 _BUSY = _Problem(503, "Too many concurrent page requests", "Storing documents has priority.", "Try again.")
 _FAULT = _Problem(500, "Internal error", "The page could not be rendered; see the collector's log.")
 
@@ -332,7 +335,7 @@ class Pages:
                 return _file(comparison_file(*sides), file_name(name, ".html"), "text/html")
             return compare_page(*sides)
 
-        return await self._answer(request, read)
+        return await self._answer(request, read, _RUNS_TO_COMPARE)
 
     async def _answer(
         self, request: Request, read: Callable[[Connection], str | Response], where: str = _NAME_OF_AN_EXECUTION
