@@ -84,6 +84,24 @@ public final class ExecutionsTest {
     executions.end(3, 15, "", null, Collections::emptyList);
     executions.end(0, 16, "", null, Collections::emptyList);
     startedBy(last, "[1 1-13, 2 2-12, 3 14-15]");
+    plannedBy();
+  }
+
+  /** Spark says that 4 began at 20 after it has planned it, by 6, which starts 7; what ran for it before is not its. */
+  private void plannedBy() {
+    for (long[] each : new long[][] {{5, 19}, {6, 21}, {7, 22}}) {
+      executions.start(
+          each[0], 4L, each[1], "query", "", Collections.emptyMap(), new String[0], null,
+          new PlanNode("Range", "Range"));
+      if (each[0] == 5) executions.end(5, 20, "", null, Collections::emptyList);
+    }
+    executions.end(7, 23, "", null, Collections::emptyList);
+    executions.end(6, 24, "", null, Collections::emptyList);
+    startedBy(last, "[7 22-23]");
+    executions.start(
+        4, 4L, 20, "query", "", Collections.emptyMap(), new String[0], null, new PlanNode("Range", "Range"));
+    executions.end(4, 30, "", null, Collections::emptyList);
+    startedBy(last, "[6 21-24, 7 22-23]");
   }
 
   private static void startedBy(Snapshot snapshot, String expected) {

@@ -34,6 +34,7 @@ public final class Executions {
 
   /** The last statements of a Thrift server; an execution starts soon after its statement. */
   private static final int MAX_STATEMENTS = 1_000;
+  private static final int MAX_EARLY = 100;
 
   /** Approximating a smaller stage would save little, because histograms take memory, too. */
   private static final int MIN_BYTES_TO_APPROXIMATE = 512 * 1024;
@@ -62,6 +63,16 @@ public final class Executions {
       return size() > MAX_STATEMENTS;
     }
   };
+  /** What executions started before their own start came, which Spark may tell after planning; by both ids. */
+  private final Map<Long, Map<Long, LiveExecution.Nested>> early =
+      new LinkedHashMap<Long, Map<Long, LiveExecution.Nested>>() {
+        private static final long serialVersionUID = 1;
+
+        @Override
+        protected boolean removeEldestEntry(Map.Entry<Long, Map<Long, LiveExecution.Nested>> eldest) {
+          return size() > MAX_EARLY;
+        }
+      };
   private final BitSet finishedIds = new BitSet(); // so that late events are not taken for a new execution
 
   /**
@@ -124,7 +135,19 @@ public final class Executions {
     if (root != null) {
       e.outerId = root.innermost();
       root.addNested(id, time);
-      if (e.outerId != e.rootId && live.containsKey(e.outerId)) live.get(e.outerId).addNested(id, time);
+    } else if (e.rootId != id && !isFinished(e.rootId)) {
+      Map<Long, LiveExecution.Nested> its = early.computeIfAbsent(e.rootId, each -> new LinkedHashMap<>());
+      e.outerId = LiveExecution.innermost(e.rootId, its.values());
+      if (its.size() < LiveExecution.MAX_NESTED) its.put(id, new LiveExecution.Nested(id, time));
+    }
+    if (e.outerId != e.rootId && e.outerId != id && live.containsKey(e.outerId)) {
+      live.get(e.outerId).addNested(id, time);
+    }
+    Map<Long, LiveExecution.Nested> before = early.remove(id);
+    if (before != null) {
+      for (LiveExecution.Nested each : before.values()) {
+        if (each.startedAt >= time) e.nested.put(each.id, each); // else it is not of its time
+      }
     }
     e.description = description;
     e.callSite = callSite;
@@ -179,6 +202,8 @@ public final class Executions {
     e.endedAt = time;
     endNested(live.get(e.rootId), id, time);
     endNested(live.get(e.outerId), id, time);
+    Map<Long, LiveExecution.Nested> its = early.get(e.rootId);
+    if (its != null && its.containsKey(id)) its.get(id).endedAt = time;
     e.error = error == null || error.isEmpty() ? null : error;
     e.endTellsError = error != null;
     e.endEvents++;

@@ -66,7 +66,7 @@ final class LiveExecution {
   static final int MAX_PLANS = 50;
 
   /** Nested executions kept in a document: the first ones. */
-  private static final int MAX_NESTED = 1000;
+  static final int MAX_NESTED = 1000;
 
   /** The longest pause between two documents of a running execution that changes, in nanoseconds. */
   private static final long MAX_PAUSE = 60_000_000_000L;
@@ -186,8 +186,12 @@ final class LiveExecution {
 
   /** The last started of the executions nested in this one that run, or this one. */
   long innermost() {
+    return innermost(id, nested.values());
+  }
+
+  static long innermost(long id, Iterable<Nested> nested) {
     long found = id;
-    for (Nested each : nested.values()) {
+    for (Nested each : nested) {
       if (each.endedAt == null) found = each.id;
     }
     return found;
