@@ -97,10 +97,10 @@ def format_options(name: str, warehouse: str) -> dict[str, str]:
     }
 
 
-def run(spark: SparkSession, name: str, database: str) -> None:
-    """Run all statements of a format, in tables of their own for each database."""
+def run(spark: SparkSession, name: str, database: str, tables: int | None = None) -> None:
+    """Run the statements of a format, in tables of their own for each database; `tables`: of the first ones only."""
     where = f"formats.{database}" if name == "iceberg" else database
     spark.sql(f"CREATE DATABASE IF NOT EXISTS {where}")
-    for table, statements in STATEMENTS[name].items():
+    for table, statements in list(STATEMENTS[name].items())[:tables]:
         for statement in statements:
             spark.sql(statement.format(table=f"{where}.{table}")).collect()

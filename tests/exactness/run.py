@@ -56,7 +56,7 @@ def main() -> None:
             if arguments.workload == "tpch":
                 tpch.run(spark, folder, tpch.read_queries(folder))
             elif arguments.workload in FORMATS:
-                formats_workload.run(spark, arguments.workload, f"aqe_{aqe}")
+                formats_workload.run(spark, arguments.workload, f"aqe_{aqe}", arguments.tables)
             else:
                 spark.sql(f"CREATE DATABASE aqe_{aqe}")
                 spark.sql(f"USE aqe_{aqe}")
@@ -103,6 +103,7 @@ def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Run a workload, then dump Spark's SQL status store.")
     parser.add_argument("--workload", choices=sorted(MASTERS), required=True)
     parser.add_argument("--aqe", choices=["on", "off"], nargs="+", required=True, help="run it once with each")
+    parser.add_argument("--tables", type=int, help="of a table format, run the statements of so many tables only")
     parser.add_argument("--folder", type=Path, required=True)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--conf", type=pair, action="append", default=[], metavar="KEY=VALUE")

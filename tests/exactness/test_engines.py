@@ -1,23 +1,22 @@
 """Native engines and table formats: what is stored equals Spark's own numbers, as without them.
 
-Comet runs TPC-H; Delta Lake, Iceberg and Hudi run `formats_workload`. Maven's client fetches their jars, which are kept
-in ``.venvs`` between runs. Tests are skipped where it is missing, or cannot reach its repository.
+Comet runs TPC-H; Delta Lake, Iceberg and Hudi run `formats_workload`. ``recorded/`` has the log of a short run of each,
+with Spark's replay (`record_engines`); all else runs at night. Tests are skipped where the jars cannot be fetched.
 """
 
 from __future__ import annotations
 
+import gzip
 import json
-import shutil
-import subprocess
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 from sqlalchemy import Engine
-from tests.class_archive import FOLDER
 from tests.eventlog.recorded import as_stored, log_at, read
 from tests.exactness import formats_workload, tasklog
 from tests.exactness.compare import UNEQUAL, Comparer
+from tests.exactness.jars import COMET_OPTIONS, NotFetchedError, jars_of, options
 from tests.exactness.recorder import Recorder
 from tests.exactness.test_exactness import REPLAY, RUN, compare_both, read_store, recorder, tpch_folder
 from tests.spark_process import SparkRun
@@ -27,34 +26,28 @@ from joinsight.driver.attach import LISTENER, listener_jar
 
 __all__ = ["recorder", "tpch_folder"]  # fixtures
 
-COPY = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy"
-COMET = "org.apache.datafusion:comet-spark-spark4.1_2.13:1.2.0"
-FORMATS = {
-    ("delta", "4.1.4"): ("io.delta:delta-spark_4.1_2.13:4.4.0", "io.delta:delta-storage:4.4.0"),
-    ("iceberg", "4.1.4"): ("org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0",),
-    ("iceberg", "3.5.9"): ("org.apache.iceberg:iceberg-spark-runtime-3.5_2.12:1.11.0",),
-    ("hudi", "3.5.9"): ("org.apache.hudi:hudi-spark3.5-bundle_2.12:1.0.2",),
-}
-"""By format and version of Spark: the jars."""
+FORMATS = [
+    *(("delta", version) for version in ("4.1.4", "4.0.5", "3.5.9")),
+    *(("iceberg", version) for version in ("4.1.4", "3.5.9")),
+    ("hudi", "3.5.9"),
+]
+RECORDED = Path(__file__).with_name("recorded")
 
 
-def jar(artifact: str) -> Path:
-    """A jar by its Maven coordinates, fetched once."""
-    _, name, version = artifact.split(":")
-    path = FOLDER / f"{name}-{version}.jar"
-    if path.exists():
-        return path
-    if shutil.which("mvn") is None:
-        pytest.skip(f"{path.name} is not here, and neither is Maven's client")
-    FOLDER.mkdir(exist_ok=True)
-    folder = FOLDER / f"{name}-{version}.part"
-    command = ["mvn", "-q", "-B", COPY, f"-Dartifact={artifact}", f"-DoutputDirectory={folder}"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        pytest.skip(f"{path.name} is not here, and Maven could not fetch it: {done.stdout[-300:]}")
-    (folder / path.name).rename(path)
-    folder.rmdir()
-    return path
+@pytest.mark.parametrize("name", sorted(path.name for path in RECORDED.iterdir()))
+def test_recorded_numbers_of_engines_are_sparks(name: str, tmp_path: Path) -> None:
+    """What is read from the log of an engine or a format is what Spark's replay shows; both were recorded."""
+    path = tmp_path / "local-1"
+    path.write_bytes(gzip.decompress((RECORDED / name / "log.gz").read_bytes()))
+    truth = json.loads(gzip.decompress((RECORDED / name / "replay.json.gz").read_bytes()))
+    found, outcome = read(log_at(path))
+    assert outcome.problems == []
+    ended_at = truth["said"]["application"]["attempts"][0]["endTime"]
+    with path.open("rb") as lines:
+        logged = tasklog.read(lines)
+    result = Comparer(truth["said"], truth["plan_versions"], logged, ended_at, is_live=False).compare(as_stored(found))
+    assert not result.differences, result.words()
+    assert result.counts["values"] > 50
 
 
 @pytest.mark.spark
@@ -63,16 +56,8 @@ def test_numbers_of_comet_are_sparks(
     engine: Engine, recorder: Recorder, spark_run: SparkRun, tpch_folder: Path, tmp_path: Path
 ) -> None:
     """Executions, jobs, stages, plan versions, nodes, edges and metrics are the same in both stores."""
-    conf = {
-        "spark.plugins": "org.apache.spark.CometPlugin",
-        "spark.shuffle.manager": "org.apache.spark.sql.comet.execution.shuffle.CometShuffleManager",
-        "spark.comet.enabled": "true",
-        "spark.comet.shuffle.enabled": "true",
-        "spark.memory.offHeap.enabled": "true",
-        "spark.memory.offHeap.size": "2g",
-    }
-    arguments = ["--workload", "tpch", "--aqe", "on", "--folder", str(tpch_folder)]
-    check(engine, recorder, spark_run, "4.1.4", [jar(COMET)], [*arguments, *options(conf)], tmp_path, is_async=True)
+    arguments = ["--workload", "tpch", "--aqe", "on", "--folder", str(tpch_folder), *options(COMET_OPTIONS)]
+    check(engine, recorder, spark_run, "4.1.4", fetched("comet", "4.1.4"), arguments, tmp_path, is_async=True)
     names = {node.name for each in recorder.documents if isinstance(each, Execution) for node in each.nodes}
     assert {"CometHashAggregate", "CometExchange", "CometBroadcastHashJoin"} <= names
 
@@ -95,14 +80,17 @@ def test_numbers_of_table_formats_are_sparks(
         "spark.appStateStore.asyncTracking.enable": "false",
     }
     arguments = ["--workload", name, "--aqe", "on", "off", "--folder", str(tmp_path), *options(conf)]
-    jars = [jar(each) for each in FORMATS[name, version]]
+    jars = fetched(name, version)
     for summary in check(engine, recorder, spark_run, version, jars, arguments, tmp_path, is_async=False):
         record_property("summary", f"Spark {version}, {name}: {summary}")
 
 
-def options(conf: dict[str, str]) -> Iterable[str]:
-    for key, value in conf.items():
-        yield from ("--conf", f"{key}={value}")
+def fetched(name: str, version: str) -> list[Path]:
+    """The jars of an engine or a format for a version of Spark; skips the test where Maven's client cannot get them."""
+    try:
+        return jars_of(name, version)
+    except NotFetchedError as error:
+        pytest.skip(str(error))
 
 
 def check(
