@@ -21,7 +21,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tests.spark.sink import listening, sending_to
+from tests.recording import AQE, ROWS, SHOP, as_text, last_documents, session
+from tests.spark.sink import listening
 
 from joinsight.demo.workload import settings
 
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 FILE = Path(__file__).parent / "recordings.ndjson.gz"
-AQE = "spark.sql.adaptive"
 THRESHOLD = "spark.sql.autoBroadcastJoinThreshold"
 NO_AQE = {f"{AQE}.enabled": "false"}
 NO_BROADCAST = {THRESHOLD: "-1"}
@@ -153,34 +153,15 @@ QUERIES: dict[str, tuple[str, Options]] = {
 
 
 def write_tables(spark: SparkSession) -> None:
-    """A shop whose customer 0 has 30 % of all sales; no client stands out."""
-    tables = {
-        "store": (
-            "CAST(id AS INT) AS store_id",
-            "element_at(array('north', 'east', 'south'), CAST(id % 3 AS INT) + 1) AS region",
-        ),
-        "product": ("CAST(id AS INT) AS product_id", "concat('Product ', id) AS name", "id % 25 AS category"),
-        "customer": (
-            "CAST(id AS INT) AS customer_id",
-            "md5(CAST(id AS STRING)) AS email",
-            "CASE WHEN id = 0 THEN 'walk-in' WHEN id % 500 = 7 THEN 'gold' ELSE 'regular' END AS segment",
-        ),
-        "client": ("CAST(id AS INT) AS client_id", "IF(id % 500 = 7, 'gold', 'regular') AS segment"),
-        "sales": (
-            "id AS sale_id",
-            "CAST(pmod(xxhash64(id, 'store'), 40) AS INT) AS store_id",
-            "CAST(pmod(xxhash64(id, 'product'), 5000) AS INT) AS product_id",
-            "CAST(IF(id % 10 < 3, 0, pmod(xxhash64(id, 'customer'), 20000)) AS INT) AS customer_id",
-            "CAST(pmod(xxhash64(id, 'client'), 20000) AS INT) AS client_id",
-            "CAST(1 + pmod(xxhash64(id, 'quantity'), 5) AS INT) AS quantity",
-            "pmod(xxhash64(id, 'amount'), 50000) / 100D AS amount",
-            "hex(xxhash64(id, 'receipt')) AS receipt",
-            "CAST(id DIV 13334 AS INT) AS day",
-        ),
-    }
-    rows = {"store": 40, "product": 5_000, "customer": 20_000, "client": 20_000, "sales": 400_000}
-    for table, columns in tables.items():
-        spark.range(0, rows[table], 1, 8 if table == "sales" else 2).selectExpr(*columns).write.saveAsTable(table)
+    """The shop, with clients of which none stands out."""
+    clients = ("CAST(id AS INT) AS client_id", "IF(id % 500 = 7, 'gold', 'regular') AS segment")
+    of_sales = (
+        "CAST(pmod(xxhash64(id, 'client'), 20000) AS INT) AS client_id",
+        "hex(xxhash64(id, 'receipt')) AS receipt",
+    )
+    for table, columns in {**SHOP, "client": clients, "sales": (*SHOP["sales"], *of_sales)}.items():
+        rows = ROWS.get(table, 20_000)
+        spark.range(0, rows, 1, 8 if table == "sales" else 2).selectExpr(*columns).write.saveAsTable(table)
 
 
 def run(spark: SparkSession) -> None:
@@ -225,57 +206,30 @@ def run_apart(spark: SparkSession) -> None:
     spark.sparkContext.setJobDescription("not kept")
 
 
-def session(folder: str, url: str, master: str) -> SparkSession:
-    from pyspark.sql import SparkSession
-
-    options = {
-        "spark.master": master,
-        "spark.app.name": "findings",
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        **sending_to(url),
-        "spark.joinsight.token": "recorder",
-        "spark.joinsight.spool": f"{folder}/spool",
-        "spark.sql.warehouse.dir": f"{folder}/{re.sub('[^a-z]', '', master)}",
-        "spark.sql.catalogImplementation": "in-memory",
-        "spark.sql.shuffle.partitions": "16",
-        f"{AQE}.advisoryPartitionSizeInBytes": "512k",
-        f"{AQE}.coalescePartitions.parallelismFirst": "false",
-        f"{AQE}.coalescePartitions.minPartitionSize": "1k",
-        "spark.sql.files.maxPartitionBytes": "1m",
-        "spark.sql.files.openCostInBytes": "1",
-        # A sorter spills from here on, as if its memory were full
-        "spark.shuffle.spill.numElementsForceSpillThreshold": "150000",
-    }
-    return SparkSession.builder.config(map=options).getOrCreate()
-
-
 def clean(document: dict[str, Any], folder: str) -> bytes:
     """The document without details of this machine."""
     document.update(call_site="", job_group=None, job_tags=[])
     if document.get("error"):
         document["error"] = document["error"].split("\n\tat ")[0]
-    text = json.dumps(document, separators=(",", ":"), ensure_ascii=False)
-    text = re.sub(rf"file:/*{re.escape(folder)}/\w+", "s3a://lake", text)
-    text = re.sub(rf"(\w+) at [^\"]*{Path(__file__).name}:\d+", r"\1 at job.py:42", text)
-    for mine in (folder, str(Path.cwd()), str(Path.home())):
-        assert mine not in text, (
-            f"{mine} is in {document['description']}: {text[max(0, text.index(mine) - 200) :][:400]}"
-        )
-    return text.encode() + b"\n"
+    return as_text(document, folder, Path(__file__), "s3a://lake").encode() + b"\n"
 
 
 def record(folder: str, master: str, work: Callable[[SparkSession], None]) -> list[bytes]:
     """Record the last document of each execution that has a name."""
     with listening() as sink:
-        spark = session(folder, sink.url, master)
+        settings = {
+            "spark.master": master,
+            "spark.app.name": "findings",
+            "spark.sql.shuffle.partitions": "16",
+            # A sorter spills from here on, as if its memory were full
+            "spark.shuffle.spill.numElementsForceSpillThreshold": "150000",
+        }
+        spark = session(folder, re.sub("[^a-z]", "", master), **sink.conf, **settings)
         spark.sparkContext.setLogLevel("OFF")
         work(spark)
         spark.stop()
-        newest = {d["execution_id"]: d for d in sink.taken() if d["kind"] == "execution"}
-    kept = [d for d in newest.values() if re.fullmatch("[a-z]+(-[a-z]+)*", d["description"]) and d["stages"]]
+        newest = last_documents(sink)
+    kept = [d for d in newest if re.fullmatch("[a-z]+(-[a-z]+)*", d["description"]) and d["stages"]]
     lines = [clean(document, folder) for document in kept]
     for document, line in zip(kept, lines, strict=True):
         plans = len(document["plans"])

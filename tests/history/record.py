@@ -12,9 +12,7 @@ settings, which the document does not show: in a real history it is the data tha
 from __future__ import annotations
 
 import gzip
-import json
 import os
-import re
 import sys
 import tempfile
 from collections import Counter
@@ -22,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tests.history.templates import FILE, LAKE
+from tests.recording import AQE, ROWS, SHOP, as_text, last_documents, session
 from tests.spark.sink import listening
 
 from joinsight.demo.workload import settings
@@ -30,7 +29,6 @@ from joinsight.driver.attach import PLUGIN, listener_jar
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-AQE = "spark.sql.adaptive"
 THRESHOLD = "spark.sql.autoBroadcastJoinThreshold"
 NO_BROADCAST = {THRESHOLD: "-1"}
 VARIANTS = {
@@ -103,7 +101,6 @@ QUERIES: dict[str, tuple[str, tuple[str, ...]]] = {
     ),
 }  # fmt: skip
 
-ROWS = {"store": 40, "product": 5_000, "customer": 20_000, "sales": 400_000, "returns": 120_000}
 NAMES = {*QUERIES, "cached", "stream"}
 ROW_BYTES = 24
 OUT_OF_MEMORY = (  # a broadcast that fails for any other reason leaves the same document
@@ -114,31 +111,10 @@ OUT_OF_MEMORY = (  # a broadcast that fails for any other reason leaves the same
 
 
 def write_tables(spark: SparkSession) -> None:
-    """A shop whose customer 0 has 30 % of all sales."""
-    tables = {
-        "store": (
-            "CAST(id AS INT) AS store_id",
-            "element_at(array('north', 'east', 'south'), CAST(id % 3 AS INT) + 1) AS region",
-        ),
-        "product": ("CAST(id AS INT) AS product_id", "concat('Product ', id) AS name", "id % 25 AS category"),
-        "customer": (
-            "CAST(id AS INT) AS customer_id",
-            "md5(CAST(id AS STRING)) AS email",
-            "CASE WHEN id = 0 THEN 'walk-in' WHEN id % 500 = 7 THEN 'gold' ELSE 'regular' END AS segment",
-        ),
-        "sales": (
-            "id AS sale_id",
-            "CAST(pmod(xxhash64(id, 'store'), 40) AS INT) AS store_id",
-            "CAST(pmod(xxhash64(id, 'product'), 5000) AS INT) AS product_id",
-            "CAST(IF(id % 10 < 3, 0, pmod(xxhash64(id, 'customer'), 20000)) AS INT) AS customer_id",
-            "CAST(1 + pmod(xxhash64(id, 'quantity'), 5) AS INT) AS quantity",
-            "pmod(xxhash64(id, 'amount'), 50000) / 100D AS amount",
-            "CAST(id DIV 13334 AS INT) AS day",
-        ),
-        "returns": ("id * 3 AS sale_id", "pmod(xxhash64(id, 'refund'), 50000) / 100D AS refund"),
-    }
-    for table, columns in tables.items():
-        rows = ROWS[table]
+    """The shop, with returns."""
+    returns = ("id * 3 AS sale_id", "pmod(xxhash64(id, 'refund'), 50000) / 100D AS refund")
+    for table, columns in {**SHOP, "returns": returns}.items():
+        rows = ROWS.get(table, 120_000)
         frame = spark.range(0, rows, 1, 8 if rows > 100_000 else 2).selectExpr(*columns)
         frame.write.mode("overwrite").saveAsTable(table)
     spark.sql("CREATE TABLE daily (product_id INT, name STRING, day INT, total DOUBLE) USING parquet")
@@ -174,34 +150,6 @@ def run(spark: SparkSession) -> None:
     spark.sparkContext.setJobDescription(None)
 
 
-def session(folder: str, url: str) -> SparkSession:
-    from pyspark.sql import SparkSession
-
-    options = {
-        "spark.master": "local[2]",
-        "spark.app.name": "templates",
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        "spark.driver.extraClassPath": str(listener_jar()),
-        "spark.plugins": PLUGIN,
-        "spark.joinsight.sampleInterval": "10ms",
-        "spark.joinsight.url": url,
-        "spark.joinsight.token": "recorder",
-        "spark.joinsight.spool": f"{folder}/spool",
-        "spark.sql.warehouse.dir": f"{folder}/warehouse",
-        "spark.sql.catalogImplementation": "in-memory",
-        # Several tasks read a shuffle, as they do where there is more data
-        f"{AQE}.advisoryPartitionSizeInBytes": "512k",
-        f"{AQE}.coalescePartitions.parallelismFirst": "false",
-        f"{AQE}.coalescePartitions.minPartitionSize": "1k",
-        "spark.sql.files.maxPartitionBytes": "1m",
-        "spark.sql.files.openCostInBytes": "1",
-    }
-    return SparkSession.builder.config(map=options).getOrCreate()
-
-
 def clean(document: dict[str, Any], folder: str) -> bytes:
     """The template without data of this machine and these settings, with sizes that scale with the data."""
     document.update(configuration={}, call_site="", job_group=None, job_tags=[])
@@ -210,16 +158,9 @@ def clean(document: dict[str, Any], folder: str) -> bytes:
     _size_relations(document)
     _count_input(document)
     _read_remotely(document)
-    text = json.dumps(document, separators=(",", ":"), ensure_ascii=False)
-    text = re.sub(rf"file:/*{re.escape(folder)}/warehouse", LAKE, text)
-    text = re.sub(rf"(\w+) at [^\"]*{Path(__file__).name}:\d+", r"\1 at job.py:42", text)
     if document["state"] == "failed":
-        document = json.loads(text)
         document["error"] = OUT_OF_MEMORY
-        text = json.dumps(document, separators=(",", ":"), ensure_ascii=False)
-    for mine in (folder, str(Path.cwd()), str(Path.home())):
-        assert mine not in text, f"{mine} is in {document['description']}"
-    return text.encode() + b"\n"
+    return as_text(document, folder, Path(__file__), LAKE).encode() + b"\n"
 
 
 def _size_relations(document: dict[str, Any]) -> None:
@@ -287,13 +228,22 @@ def _measured(document: dict[str, Any], node: dict[str, Any]) -> dict[str, Any]:
 def main() -> None:
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     with tempfile.TemporaryDirectory() as folder, listening() as sink:
-        spark = session(folder, sink.url)
+        settings = {
+            "spark.master": "local[2]",
+            "spark.app.name": "templates",
+            "spark.driver.extraClassPath": str(listener_jar()),
+            "spark.plugins": PLUGIN,
+            "spark.joinsight.sampleInterval": "10ms",
+            "spark.joinsight.url": sink.url,
+        }
+        spark = session(folder, "warehouse", **settings)
         spark.sparkContext.setLogLevel("ERROR")
         write_tables(spark)
         run(spark)
         spark.stop()
-        newest = {d["execution_id"]: d for d in sink.taken() if d["kind"] == "execution"}
-        kept = [d for d in newest.values() if d["description"].split("/")[0].split("\n")[0] in NAMES and d["stages"]]
+        kept = [
+            d for d in last_documents(sink) if d["description"].split("/")[0].split("\n")[0] in NAMES and d["stages"]
+        ]
         lines = [clean(document, folder) for document in kept]
     for document, line in zip(kept, lines, strict=True):
         print(
