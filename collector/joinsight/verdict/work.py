@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from joinsight.base.units import duration_text
 from joinsight.plan import operators
@@ -115,9 +115,10 @@ def _checks(view: View, join: int) -> int | None:
     return None
 
 
-def _checked(view: View, function: int) -> int | None:
-    """The join of which a Python function checks each pair."""
-    return next((join.id for join in view.of_kind("join") if _checks(view, join.id) == function), None)
+def _checking(view: View) -> Mapping[int, int]:
+    """The Python functions that check each pair of a join, with that join."""
+    found = ((_checks(view, join.id), join.id) for join in view.of_kind("join"))
+    return {function: join for function, join in found if function is not None}
 
 
 def _is_of_one_task(view: View, join: Node, larger: int) -> bool:
@@ -141,6 +142,7 @@ _MOST_NAMED = 3
 
 def python(view: View) -> Iterator[Cause]:
     """Functions that Python workers run."""
+    checking = _checking(view)
     for node in view.plan.graph.nodes:
         if not operators.is_python(node.name):
             continue
@@ -155,16 +157,16 @@ def python(view: View) -> Iterator[Cause]:
         took = duration_text(wall)
         function = names.python_function(node)
         name = f"the Python function {function}" if function else f"Python code ({node.name})"
-        checked = _checked(view, node.id)
-        if checked is not None:
-            name += f", which checks the {rows_text(view.rows(checked) or 0)} of {names.operator(view, checked)}"
+        if node.id in checking:
+            join = checking[node.id]
+            name += f", which checks the {rows_text(view.rows(join) or 0)} of {names.operator(view, join)}"
         if wall:
             yield Cause(
                 "python",
                 wall,
                 (node.id,),
                 f"tasks waited {took} for {name}",
-                _python_advice(view, (node.id,)),
+                _PYTHON_CONDITION_ADVICE if node.id in checking else _python_advice(view, (node.id,)),
                 {"method": method, "rows": view.rows(node.id) or 0},
                 stage_of(view, node.id),
             )
@@ -174,8 +176,6 @@ def python(view: View) -> Iterator[Cause]:
 
 
 def _python_advice(view: View, nodes: Sequence[int]) -> str:
-    if any(_checked(view, i) is not None for i in nodes):
-        return _PYTHON_CONDITION_ADVICE
     is_by_row = any(view.plan.nodes[i].name.startswith("BatchEvalPython") for i in nodes)
     return _PYTHON_ADVICE if is_by_row else _PANDAS_ADVICE
 
