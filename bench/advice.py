@@ -59,7 +59,7 @@ class Variant:
 def _broadcast(plans: Plans, plan: Any, session: Any) -> Any:
     for node in logical.nodes(plan):
         if logical.class_name(node) == "Join":
-            found = logical._join(node)
+            found = logical.join_of(node, plan)
             assert found is not None
             left, right = (tuple(key.toString() for key in side.keys) for side in found.sides)
             return plans.hinted(plan, (left, right), "right", "BROADCAST")

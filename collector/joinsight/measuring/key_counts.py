@@ -8,15 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from joinsight.base.errors import JoinsightError
 from joinsight.measuring import logical
 from joinsight.measuring.key_values import KeyValues
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column as SparkColumn
-    from pyspark.sql import DataFrame
 
 MOST = 10
 """Keys that are named of each side, and of a join's output."""
@@ -79,43 +75,53 @@ def count(
         partitions = _PARTITIONS if rows_read is None else min(_PARTITIONS, 1 + rows_read // _ROWS_A_PARTITION)
     session = _clone(context, java_session, partitions, is_adaptive=not is_simple)
     columns = [f"key{i}" for i in range(len(found.sides[0].keys))]
-    sides = [_keys_of(session, side, columns, part) for side, part in zip(found.sides, fractions, strict=True)]
-    return _tops(context, found, columns, sides, sizes, fractions, join_type, made)
+    names = [side.name for side in found.sides]
+    sides = [_keys_of(session, side, columns, names, part) for side, part in zip(found.sides, fractions, strict=True)]
+    return _tops(context, session, found, columns, sides, sizes, fractions, join_type, made)
 
 
 def _tops(
     context: Any,
+    session: Any,
     found: logical.Found,
     columns: Sequence[str],
-    sides: Sequence[DataFrame],
+    sides: Sequence[Any],
     sizes: Sequence[int | None],
     fractions: Sequence[float | None],
     join_type: str | None,
     made: int | None,
 ) -> KeyCounts:
-    """The most frequent keys of each side and of the output, of whole sides or of samples."""
+    """The most frequent keys of each side and of the output, of whole sides or of samples.
+
+    Built of SQL's texts, because each function of a column is a call to the JVM, which waits for a processor.
+    """
+    from pyspark.sql import DataFrame
     from pyspark.sql import functions as f
 
-    names_of_sides = [side.name for side in found.sides]
-    sums = [f.sum(side).alias(side) for side in names_of_sides]
-    counts = _tagged(found, columns, sides).groupBy(*columns).agg(*sums).observe(_TOTALS, *sums)
-    measures = list(names_of_sides)
+    names = [side.name for side in found.sides]
+    tagged = sides[0] if len(sides) == 1 else sides[0].union(sides[1])
+    grouped = DataFrame(tagged, session).groupBy(*columns)
+    counts = grouped.agg(*(f.expr(f"count(`{side}`) AS `{side}`") for side in names))
+    counts = counts.observe(_TOTALS, *(f.expr(f"sum(`{side}`) AS `{side}`") for side in names))
+    wholes = [float(size or 1) * (part or 1.0) for size, part in zip(sizes, fractions, strict=True)]
+    shares = [f"`{side}` / {whole!r}D" for side, whole in zip(names, wholes, strict=True)]
+    output = None
     if join_type is not None:
         scales = [1.0 if part is None else 1 / part for part in fractions]
-        counts = counts.withColumn(OUTPUT, _output(_never_equal(found, columns), join_type, scales))
-        measures.append(OUTPUT)
+        output = _output(_never_equal(found, columns), join_type, scales)
+        whole = float(max(1, made or 0, *(size or 0 for size in sizes)))
+        share = f"({output}) / {whole!r}D"
+        # No share of the output: keys whose pairs are mostly dropped must not displace others
+        shares.append(f"least({share}, {1 / LISTED!r}D)" if found.has_condition else share)
+    order = [f"greatest({', '.join(shares)})" if len(shares) > 1 else shares[0], output or f"`{names[-1]}`"]
     values = KeyValues(counts, columns)
-    wholes = [float(size or 1) * (part or 1.0) for size, part in zip(sizes, fractions, strict=True)]
-    wholes.append(float(max(1, made or 0, *(size or 0 for size in sizes))))
-    shares = [f.col(measure) / f.lit(whole) for measure, whole in zip(measures, wholes, strict=False)]
-    if found.has_condition:  # no share of the output: keys whose pairs are mostly dropped must not displace others
-        shares[-1] = f.least(shares[-1], f.lit(1 / LISTED))
-    order = [f.desc(f.greatest(*shares) if len(shares) > 1 else shares[0]), f.desc(measures[-1])]
-    largest: Any = counts.orderBy(*order).limit(LISTED).select(*values.columns(), *measures)
+    measures = [*names, *([] if output is None else [OUTPUT])]
+    shown = [*values.texts(), *(f"`{side}`" for side in names), *([] if output is None else [f"{output} AS {OUTPUT}"])]
+    largest: Any = counts.orderBy(*(f.expr(each).desc() for each in order)).limit(LISTED).selectExpr(*shown)
     collected = _described(context, largest.collect)
     totals = largest._jdf.queryExecution().observedMetrics().get(_TOTALS)
     rows, factors = {}, {}
-    for i, (side, size, part) in enumerate(zip(names_of_sides, sizes, fractions, strict=True)):
+    for i, (side, size, part) in enumerate(zip(names, sizes, fractions, strict=True)):
         read_rows = 0 if totals.isEmpty() or totals.get().isNullAt(i) else int(totals.get().getLong(i))
         # What went into a join was measured; below a partial aggregation, only what was read
         is_known = join_type is not None and part is not None and size is not None
@@ -128,57 +134,36 @@ def _tops(
     return KeyCounts(
         by_key,
         rows,
-        {side: sum(its[side] > 0 for _, its in by_key) for side in names_of_sides},
-        tuple(side for side, part in zip(names_of_sides, fractions, strict=True) if part is not None),
+        {side: sum(its[side] > 0 for _, its in by_key) for side in names},
+        tuple(side for side, part in zip(names, fractions, strict=True) if part is not None),
     )
 
 
-def _never_equal(found: logical.Found, columns: Sequence[str]) -> SparkColumn:
+def _never_equal(found: logical.Found, columns: Sequence[str]) -> str:
     """Whether a key has a NULL that equals no other."""
-    from pyspark.sql import functions as f
-
-    is_never = f.lit(False)
-    for column, null_safe in zip(columns, found.null_safe, strict=True):
-        if not null_safe:
-            is_never = is_never | f.col(column).isNull()
-    return is_never
+    nulls = [f"{name} IS NULL" for name, null_safe in zip(columns, found.null_safe, strict=True) if not null_safe]
+    return " OR ".join(nulls) or "false"
 
 
-def _tagged(found: logical.Found, columns: Sequence[str], sides: Sequence[DataFrame]) -> DataFrame:
-    """The keys of all sides in one table, each row with a 1 in its side's column."""
-    from pyspark.sql import functions as f
+def _output(never_equal: str, join_type: str, scales: Sequence[float]) -> str:
+    """The rows of a join's output that a key makes, if keys are all that it compares.
 
-    parts = [
-        frame.select(*columns, *(f.lit(int(other is side)).cast("long").alias(other.name) for other in found.sides))
-        for side, frame in zip(found.sides, sides, strict=True)
+    A double: products may exceed a long's range, and decimals take far longer.
+    """
+    left, right = (f"{scale!r}D * `{side}`" for side, scale in zip(("left", "right"), scales, strict=True))
+    # A product of two or three rows of samples says nothing
+    few = [
+        f"`{side}` < {1 if scale == 1 else _LEAST_SAMPLED}"
+        for side, scale in zip(("left", "right"), scales, strict=True)
     ]
-    return parts[0] if len(parts) == 1 else parts[0].union(parts[1])
-
-
-def _output(never_equal: SparkColumn, join_type: str, scales: Sequence[float]) -> SparkColumn:
-    """The rows of a join's output that a key makes, if keys are all that it compares."""
-    from pyspark.sql import functions as f
-
-    zero = f.lit(0.0)  # products may exceed a long's range; decimals take far longer
-    left, right = (
-        f.ceil(f.col(side) * f.lit(scale)).cast("double") for side, scale in zip(("left", "right"), scales, strict=True)
-    )
-    pairs = f.when(never_equal, zero).otherwise(left * right)
-    for side, scale in zip(("left", "right"), scales, strict=True):
-        if scale != 1:  # a product of two or three rows of samples says nothing
-            pairs = f.when(f.col(side) < _LEAST_SAMPLED, zero).otherwise(pairs)
-    if join_type == "LeftSemi":
-        return f.when(pairs > zero, left).otherwise(zero)
-    if join_type == "LeftAnti":
-        return f.when(pairs > zero, zero).otherwise(left)
-    if join_type == "ExistenceJoin":
-        return left
-    unmatched = zero
-    if join_type in ("LeftOuter", "FullOuter", "LeftSingle"):
-        unmatched = unmatched + left
+    is_unmatched = " OR ".join([*few, never_equal])
+    unmatched = "0D"
+    if join_type in ("LeftOuter", "FullOuter", "LeftSingle", "LeftAnti"):
+        unmatched = left
     if join_type in ("RightOuter", "FullOuter"):
-        unmatched = unmatched + right
-    return f.when(pairs > zero, pairs).otherwise(unmatched)
+        unmatched = f"{unmatched} + {right}"
+    matched = {"LeftSemi": left, "LeftAnti": "0D", "ExistenceJoin": left}.get(join_type, f"{left} * {right}")
+    return f"if({is_unmatched}, {left if join_type == 'ExistenceJoin' else unmatched}, {matched})"
 
 
 def _clone(context: Any, java_session: Any, partitions: int, *, is_adaptive: bool) -> Any:
@@ -199,23 +184,30 @@ def _clone(context: Any, java_session: Any, partitions: int, *, is_adaptive: boo
     return session
 
 
-def _keys_of(session: Any, side: logical.Side, columns: Sequence[str], part: float | None) -> DataFrame:
-    """The key columns of a side's rows, or of a random part of them, under these names."""
-    from pyspark.sql import DataFrame
+def _keys_of(session: Any, side: logical.Side, columns: Sequence[str], sides: Sequence[str], part: float | None) -> Any:
+    """The JVM's Dataset of the key columns of a side's rows, or of a random part of them, under these names.
 
+    It has a column of each side, too: 1 in its own, NULL in the other's.
+    """
     jvm = session._jvm
-    expressions = jvm.org.apache.spark.sql.catalyst.expressions
+    expressions = "org.apache.spark.sql.catalyst.expressions"
+    alias, next_id = (
+        logical.java_class(jvm, f"{expressions}.Alias"),
+        logical.java_class(jvm, f"{expressions}.NamedExpression"),
+    )
     nothing, none = logical.scala_list(jvm, []), jvm.scala.Option.empty()
     named = [
-        expressions.Alias(key, column, expressions.NamedExpression.newExprId(), nothing, none, nothing)
+        alias(key, column, next_id.newExprId(), nothing, none, nothing)
         for key, column in zip(side.keys, columns, strict=True)
     ]
     rows = side.plan
     rows.setAnalyzed()  # an optimized plan has what the analyzer would refuse
     if part is not None:
         rows = logical.sampled(session, rows, part, _SEED)
-    plan = jvm.org.apache.spark.sql.catalyst.plans.logical.Project(logical.scala_list(jvm, named), rows)
-    return DataFrame(logical.dataset(session, plan), session)
+    project = logical.java_class(jvm, "org.apache.spark.sql.catalyst.plans.logical.Project")
+    keys = logical.dataset(session, project(logical.scala_list(jvm, named), rows))
+    tags = [f"{'1' if each == side.name else 'NULL'} AS `{each}`" for each in sides]
+    return keys.selectExpr(logical.scala_list(jvm, [*columns, *tags]))
 
 
 def _described(context: Any, run: Callable[[], Sequence[Any]]) -> Sequence[Any]:

@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column as SparkColumn
     from pyspark.sql import DataFrame
 
 _TIMES = ("date", "timestamp", "timestamp_ntz")
@@ -24,35 +23,29 @@ class KeyValues:
 
     def __init__(self, frame: DataFrame, columns: Sequence[str]) -> None:
         self._columns = columns
-        schema: Any = frame._jdf.schema()
-        self._types = [schema.apply(column).dataType() for column in columns]
+        types = {each["name"]: each["type"] for each in json.loads(frame._jdf.schema().json())["fields"]}
+        self._types = [types[column] for column in columns]
         self._jvm: Any = frame.sparkSession._jvm
 
-    def columns(self) -> list[SparkColumn]:
-        """Two for each key: its value, and the text of what may be no value of Python's."""
-        from pyspark.sql import functions as f
-
+    def texts(self) -> list[str]:
+        """Two of SQL for each key: its value, and the text of what may be no value of Python's."""
         found = []
-        for name, spark_type in zip(self._columns, self._types, strict=True):
-            value, text = f.col(name), f.lit(None).cast("string")
-            kind = json.loads(spark_type.json())
+        for name, kind in zip(self._columns, self._types, strict=True):
+            value, text = name, "CAST(NULL AS STRING)"
             if kind in _TIMES:
-                text = value.cast("string")
-                value = f.when(f.year(value).between(*_YEARS), value)
+                text = f"CAST({name} AS STRING)"
+                value = f"if(year({name}) BETWEEN {_YEARS[0]} AND {_YEARS[1]}, {name}, NULL)"
             elif (collected := _collected(kind)) != kind:
-                value = self._cast(value, self._jvm.org.apache.spark.sql.types.DataType.fromJson(json.dumps(collected)))
-            found += [value.alias(name), text.alias(_text_name(name))]
+                value = f"CAST({name} AS {self._sql(collected)})"
+            found += [f"{value} AS {name}", f"{text} AS {_text_name(name)}"]
         return found
 
     def of(self, row: Any) -> tuple[Any, ...]:
         """The keys of a collected row: values of Python, with a dict for a struct; None for NULL."""
         return tuple(_plain(row[_text_name(name)] if row[name] is None else row[name]) for name in self._columns)
 
-    @staticmethod
-    def _cast(column: Any, java_type: Any) -> SparkColumn:
-        from pyspark.sql import Column
-
-        return Column(column._jc.cast(java_type))
+    def _sql(self, kind: Any) -> str:
+        return str(self._jvm.org.apache.spark.sql.types.DataType.fromJson(json.dumps(kind)).sql())
 
 
 def _text_name(column: str) -> str:

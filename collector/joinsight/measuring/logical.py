@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from joinsight.plan import operators
@@ -31,6 +32,8 @@ _KEYS = {
 """Operators with one input that need its rows by key, and the method that returns the keys."""
 _NORMALIZED = ("CollationKey", "MapSort", "KnownFloatingPointNormalized", "NormalizeNaNAndZero", "SortOrder")
 """What Spark puts around keys so that equal values have equal bytes, which grouping does itself, or to sort by them."""
+_COMPUTED = "_grouping"
+"""The start of the names that Spark gives to expressions to group by."""
 _PYTHON = ("Python", "Pandas", "Arrow")
 _PYTHON_BY_ROW = ("BatchEvalPython", "ArrowEvalPython")
 _BY_ROW = (operators.PROJECT, operators.FILTER, *_PYTHON_BY_ROW)
@@ -41,10 +44,7 @@ _IN_PLACE = (*_BY_ROW, operators.UNION, "Generate")
 
 def is_deterministic(plan: Any) -> bool:
     """Whether running it again gives the same rows, as far as its expressions tell."""
-    expressions = (each for node in nodes(plan) for each in elements(node.expressions()))
-    return all(each.deterministic() for each in expressions) and not any(
-        class_name(node) == "Sample" for node in nodes(plan)
-    )
+    return bool(plan.deterministic()) and not any(class_name(node) == "Sample" for node in nodes(plan))
 
 
 @dataclass(frozen=True)
@@ -56,30 +56,37 @@ class Side:
     plan: Any
     keys: Sequence[Any]
     """Catalyst expressions over the plan's columns."""
+    root: Any
+    """The query's whole plan."""
 
-    @property
+    @cached_property
     def names(self) -> Sequence[str]:
-        """A name for each key: that of its column, or its expression."""
+        """A name for each key: that of its column, or what the query calls its expression, or the expression."""
         found: list[str] = []
         for key in self.keys:
-            name = _name(key)
+            name = _name(key, self.root)
             found.append(name if name not in found else f"{name} ({len(found) + 1})")
         return found
 
     @property
     def python(self) -> bool:
         """Whether Python functions make its rows."""
-        return any(any(word in class_name(node) for word in _PYTHON) for node in nodes(self.plan))
+        return any(any(word in name for word in _PYTHON) for name, _ in self._nodes)
 
     @property
     def shuffles(self) -> bool:
         """Whether making its rows may shuffle, or broadcast, others."""
-        return any(class_name(node) not in _IN_PLACE and node.children().nonEmpty() for node in nodes(self.plan))
+        return any(has_input and name not in _IN_PLACE for name, has_input in self._nodes)
 
-    @property
+    @cached_property
     def is_deterministic(self) -> bool:
         """Whether reading its rows again gives the same ones."""
         return is_deterministic(self.plan)
+
+    @cached_property
+    def _nodes(self) -> Sequence[tuple[str, bool]]:
+        """The class of each node of its plan, and whether that has an input."""
+        return [(class_name(node), bool(node.children().nonEmpty())) for node in nodes(self.plan)]
 
 
 @dataclass(frozen=True)
@@ -100,8 +107,8 @@ def elements(sequence: Any) -> list[Any]:
 
 def dataset(session: Any, plan: Any) -> Any:
     """The JVM's Dataset of a plan in a Python session."""
-    package = session._jvm.org.apache.spark.sql
-    return (package.Dataset if session.version < "4" else package.classic.Dataset).ofRows(session._jsparkSession, plan)
+    name = "org.apache.spark.sql.Dataset" if session.version < "4" else "org.apache.spark.sql.classic.Dataset"
+    return java_class(session._jvm, name).ofRows(session._jsparkSession, plan)
 
 
 def sampled(session: Any, plan: Any, part: float, seed: int) -> Any:
@@ -136,9 +143,16 @@ def scala_list(jvm: Any, each: Iterable[Any]) -> Any:
     return jvm.PythonUtils.toSeq(java).toList()
 
 
+def java_class(jvm: Any, name: str) -> Any:
+    """A class of the JVM by its full name, without a call for each of its packages."""
+    from py4j.java_gateway import JavaClass
+
+    return JavaClass(name, jvm._gateway_client)
+
+
 def class_name(node: Any) -> str:
     """The name of a node's class, without its package."""
-    return str(node.getClass().getSimpleName())
+    return str(node.nodeName())
 
 
 def nodes(root: Any) -> Iterator[Any]:
@@ -153,14 +167,14 @@ def nodes(root: Any) -> Iterator[Any]:
 def find_join(root: Any, left: Iterable[str], right: Iterable[str]) -> Found | None:
     """The join with these keys, as the physical plan writes them; None if there is none."""
     left, right = tuple(left), tuple(right)
-    return next((_join(node) for node in _all_nodes(root) if is_join(node, left, right)), None)
+    return next((join_of(node, root) for node in _all_nodes(root) if is_join(node, left, right)), None)
 
 
 def is_join(node: Any, left: Iterable[str], right: Iterable[str]) -> bool:
     """Whether a node is the join with these keys."""
     if class_name(node) != "Join":
         return False
-    found = _join(node)
+    found = join_of(node, node)
     if found is None:
         return False
     ids = [_ids(key.toString() for key in side.keys) for side in found.sides]
@@ -188,7 +202,7 @@ def find_input(root: Any, keys: Iterable[str], consumer: str) -> Found | None:
     child = node.child()
     while class_name(child) == operators.WINDOW_GROUP_LIMIT:  # the first half of its work, as of an aggregation
         child = child.child()
-    return Found([Side("input", child, [_bare(key) for key in its])])
+    return Found([Side("input", child, [_bare(key) for key in its], root)])
 
 
 def _texts(sequence: Any) -> list[str]:
@@ -203,7 +217,8 @@ def _keys(node: Any) -> list[Any]:
     return elements(getattr(node, _KEYS[class_name(node)])())
 
 
-def _join(node: Any) -> Found | None:
+def join_of(node: Any, root: Any) -> Found | None:
+    """The sides of a join of a plan; None if it compares no keys."""
     condition = node.condition()
     if condition.isEmpty():
         return None
@@ -229,7 +244,7 @@ def _join(node: Any) -> Found | None:
     if not pairs:
         return None
     lefts, rights = zip(*pairs, strict=True)
-    return Found([Side("left", left, lefts), Side("right", right, rights)], null_safe, rest)
+    return Found([Side("left", left, lefts, root), Side("right", right, rights, root)], null_safe, rest)
 
 
 def _is_null_aware(expression: Any) -> bool:
@@ -260,16 +275,30 @@ def _bare(expression: Any) -> Any:
     return expression
 
 
-def _name(expression: Any) -> str:
+def _name(expression: Any, root: Any) -> str:
     bare = _bare(expression)
-    while class_name(bare) == "Cast":
+    while (kind := class_name(bare)) == "Cast":
         bare = _bare(bare.child())
-    if class_name(bare) == "AttributeReference":
+    if kind == "AttributeReference" and not str(bare.name()).startswith(_COMPUTED):
         return str(bare.name())
     text = str(bare.toString())
     if "mapsort(" in text and bare.references().size() == 1:
         return str(bare.references().head().name())
-    return without_ids(text)
+    computed = None
+    for each in _aliases(root):  # Spark may compute a key below the projection that named it
+        child = _bare(each.child())
+        if not str(each.name()).startswith("_") and (
+            child.semanticEquals(_bare(expression)) or child.semanticEquals(bare)
+        ):
+            return str(each.name())
+        if kind == "AttributeReference" and each.exprId().equals(bare.exprId()):
+            computed = each.child()
+    return without_ids(text) if computed is None else _name(computed, root)
+
+
+def _aliases(root: Any) -> Iterator[Any]:
+    for node in _all_nodes(root):
+        yield from (each for each in elements(node.expressions()) if class_name(each) == "Alias")
 
 
 def _ids(texts: Iterable[str]) -> frozenset[str]:

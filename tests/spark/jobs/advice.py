@@ -100,7 +100,7 @@ salted = []
 
 def salt(plans: Plans, plan: Any, session: Any) -> Any:
     joins = [node for node in module.logical.nodes(plan) if module.logical.class_name(node) == "Join"]
-    (found,) = (module.logical._join(node) for node in joins)
+    (found,) = (module.logical.join_of(node, node) for node in joins)
     keys = tuple(tuple(key.toString() for key in side.keys) for side in found.sides)
     changed = plans.salted(plan, keys, "left", session)
     salted.append(changed.toString())
@@ -109,7 +109,7 @@ def salt(plans: Plans, plan: Any, session: Any) -> Any:
 
 def hint(plans: Plans, plan: Any, session: Any) -> Any:
     joins = [node for node in module.logical.nodes(plan) if module.logical.class_name(node) == "Join"]
-    (found,) = (module.logical._join(node) for node in joins)
+    (found,) = (module.logical.join_of(node, node) for node in joins)
     keys = tuple(tuple(key.toString() for key in side.keys) for side in found.sides)
     changed = plans.hinted(plan, keys, "right", "BROADCAST")
     salted.append(frame(changed, session)._jdf.queryExecution().executedPlan().toString())

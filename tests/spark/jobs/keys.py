@@ -74,6 +74,10 @@ few = {
         "WITH odd AS (SELECT IF(v % 2 = 0, NULL, 7) AS x, IF(v % 2 = 1, NULL, 1) AS y, v FROM facts)"
         " SELECT * FROM odd a FULL JOIN (SELECT * FROM odd WHERE v < 20) b ON a.x = b.x AND a.y <=> b.y"
     ),
+    "computed": lambda: facts.selectExpr("k + 0 * v AS computed", "v").join(dims, F.expr("computed = k"), "left_semi"),
+    "group by computed": lambda: facts.groupBy(F.upper(F.concat(F.lit("n"), "k")).alias("name")).agg(
+        F.collect_list("v")
+    ),
     "window": lambda: spark.sql("SELECT sum(v) OVER (PARTITION BY k) AS s FROM facts"),
     "latest of each": lambda: spark.sql(
         "SELECT * FROM (SELECT *, row_number() OVER (PARTITION BY k ORDER BY v) AS n FROM facts) WHERE n = 1"
