@@ -20,6 +20,7 @@ from joinsight.contract.decode import decode_document
 from joinsight.contract.document import Execution
 from joinsight.plan.engines import FALLBACK
 from joinsight.present.engines import engine_text
+from joinsight.verdict.view import View
 
 RECORDED = Path(__file__).parent / "recorded"
 TITLES = {
@@ -98,3 +99,13 @@ def test_why_spark_ran_an_operator() -> None:
     e = planned("Range | (0, 5)")
     text = engine_text(stored_plan(execution_rows(replace(e, nodes=[replace(e.nodes[0], metadata=reason)]))))
     assert text == "Comet ran no operator, Spark ran Range; Range is Spark's: frame is not supported"
+
+
+def test_tasks_do_not_wait_for_cpus_while_comets_threads_work() -> None:
+    """Spark counts the CPU time of a task's own thread only: how busy its host was is not known."""
+    for name, rows in recorded("comet").items():
+        view = View(stored_plan(rows))
+        assert view.ran
+        assert {view.stretch(ran) for ran in view.ran if ran.nodes} == {1.0}, name
+    of_spark = View(stored_plan(recorded("spark")["smj"]))
+    assert max(map(of_spark.stretch, of_spark.ran)) > 1

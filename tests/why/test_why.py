@@ -13,6 +13,7 @@ import pytest
 from click.testing import CliRunner
 from sqlalchemy import Engine
 from tests.documents import application
+from tests.plan.test_same_query import recorded
 from tests.why.changed import longer_commit, longer_stage
 
 from joinsight.analysis.rows import execution_rows
@@ -50,6 +51,16 @@ def stored(name: str, **changes: object) -> StoredPlan:
     """As it is once stored; all ran with two slots."""
     its = msgspec.structs.replace(document(name), **changes)
     return replace(stored_plan(execution_rows(its)), slots=2)
+
+
+@pytest.mark.parametrize("name", recorded("comet"))
+def test_another_engine_is_the_cause(name: str) -> None:
+    """Its rows have other bytes and take other times, and Spark does not see the CPU time of its threads."""
+    why = explain(*(stored_plan(recorded(engine)[name]) for engine in ("spark", "comet")))
+    codes = {cause.code: cause for cause in why.causes if abs(cause.wall_ms) >= 100}
+    assert not {"data", "contention", "cpu_per_row", "broadcast"} & set(codes)
+    assert codes["plan"].evidence[0].startswith("Comet ran ")
+    assert codes["plan"].evidence[0].endswith(" operators, none before")
 
 
 @pytest.mark.parametrize("name", CHANGED)

@@ -47,6 +47,8 @@ class Engine:
     metrics, each with the part of the task time that it is ("" for what its kind says). A node's are added up."""
     times_with_consumers: tuple[str, ...] = ()
     """Times of scans from the first row to the last, with waiting for files, and with all that was done between."""
+    has_own_threads: bool = False
+    """Whether threads of its own do the work, whose CPU time Spark does not count."""
 
     @property
     def own_prefixes(self) -> tuple[str, ...]:
@@ -120,6 +122,7 @@ ENGINES: tuple[Engine, ...] = (
             "Total elapsed wall clock time for scanning + record batch decompression / decoding",
             "Elapsed wall clock time for for scanning + record batch decompression / decoding",
         ),
+        has_own_threads=True,
     ),
     Engine(
         "Gluten",
@@ -345,6 +348,8 @@ ENGINES: tuple[Engine, ...] = (
     ),
 )
 
+THREADED = frozenset(each.name for each in ENGINES if each.has_own_threads)
+"""Engines of which Spark does not count the CPU time."""
 ROWS = (
     _ROWS,
     *dict.fromkeys(own for e in ENGINES for names in e.metrics.values() for own in names if names[own] == _ROWS),

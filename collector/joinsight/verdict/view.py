@@ -14,6 +14,7 @@ from math import prod
 from joinsight.analysis.stored import StoredPlan
 from joinsight.contract.document import ENDED
 from joinsight.plan import operators
+from joinsight.plan.engines import THREADED
 from joinsight.plan.graph import Node
 from joinsight.plan.spark_texts import spark_graph
 from joinsight.tables import Row
@@ -276,10 +277,11 @@ class View:
     def stretch(self, ran: Ran) -> float:
         """How many times as long as they worked the tasks of a stage ran: on busy hosts they wait for CPUs.
 
-        The CPU time of Python is not known.
+        The CPU time of Python and of threads of native engines is not known.
         """
         worked = ran.cpu_ms + ran.number("gc_time_ms")
-        if not worked or any(operators.is_python(self.plan.nodes[i].name) for i in ran.nodes):
+        names = [self.plan.nodes[i].name for i in ran.nodes]
+        if not worked or any(operators.is_python(name) or operators.of(name).engine in THREADED for name in names):
             return 1.0
         return max(1.0, min(_MOST_STRETCH, ran.run_ms / worked))
 

@@ -107,7 +107,7 @@ class Amounts:
         if retried:
             self._add("retry", self._wall_ms(other) - self._wall_ms(one), other.run_ms - one.run_ms, other, retried)
             return
-        is_changed = one.keys != other.keys and self.both.is_another_shape
+        is_changed = self.both.is_another_engine or (one.keys != other.keys and self.both.is_another_shape)
         by_files, by_tasks = self._files(one, other), self._tasks(one, other)
         by_spilling = self._spilling(one, other)
         of_all: dict[str, float] = defaultdict(float)
@@ -144,7 +144,7 @@ class Amounts:
             for factor in ("rows", "spread", "slots"):
                 of_all[factor] += wall[factor]
             task_rows += task["rows"]
-        if self.both.is_another_shape and not self.both.is_more_data:
+        if (self.both.is_another_shape or self.both.is_another_engine) and not self.both.is_more_data:
             self._add("plan", of_all["rows"], task_rows, other, other_operators(one, other))
         else:
             self._add("data", of_all["rows"], task_rows, other, self._more_rows(one, other))
@@ -269,7 +269,7 @@ class Amounts:
         first, last = self.both.a.broadcasts, self.both.b.broadcasts
         for key in {*first, *last}:
             (wall_a, bytes_a), (wall_b, bytes_b) = first.get(key, (0, 0)), last.get(key, (0, 0))
-            if not (wall_a and wall_b):
+            if not (wall_a and wall_b) or self.both.is_another_engine:
                 code = "plan" if self.both.is_another_plan else "broadcast"
                 sizes = f"{bytes_text(bytes_b)}, {bytes_text(bytes_a)} before"
                 self._add(code, wall_b - wall_a, 0, None, f"a broadcast of {sizes}", [key] if key else [])

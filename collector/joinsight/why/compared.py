@@ -32,6 +32,8 @@ class Compared:
         self.is_retried = attempts[0] != attempts[1]
         self.is_another_shape = a.skeleton != b.skeleton
         """Whether joins or exchanges differ; else only expressions do, which take more or less CPU a row."""
+        self.is_another_engine = set(a.engines) != set(b.engines)
+        """Whether a native engine ran operators of one of them only: each takes other times and bytes for a row."""
         slots = [each.known_slots for each in (a, b)]
         self.has_other_slots = min(slots) > 0 and ratio(*slots) >= MOVED
         self.is_edited = is_other and first["query_shape"] != last["query_shape"]
@@ -123,10 +125,11 @@ class Compared:
 
     @cached_property
     def settings(self) -> list[str]:
-        """Accepted advice that only one of them follows, versions and settings that differ."""
+        """Engines and accepted advice that only one of them has or follows, versions and settings that differ."""
         first, last = (each.stored.execution["configuration"] or {} for each in (self.a, self.b))
         before, after = ([each.text for each in run.stored.not_followed] for run in (self.a, self.b))
         return [
+            *self.engines,
             *(f"it runs without accepted advice: {each}" for each in after if each not in before),
             *(f"it follows accepted advice now: {each}" for each in before if each not in after),
             *[self.versions] * bool(self.versions),
@@ -136,6 +139,13 @@ class Compared:
                 if first.get(name) != last.get(name)
             ),
         ]
+
+    @property
+    def engines(self) -> list[str]:
+        """Native engines that ran operators of one of them only."""
+        names = sorted(set(self.a.engines) ^ set(self.b.engines))
+        counts = [(name, self.b.engines.get(name, 0), self.a.engines.get(name, 0)) for name in names]
+        return [f"{name} ran {last or 'no'} operators, {first or 'none'} before" for name, last, first in counts]
 
     @cached_property
     def versions(self) -> str:

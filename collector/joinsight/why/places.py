@@ -11,6 +11,7 @@ from functools import cached_property
 
 from joinsight.analysis.stored import StoredPlan
 from joinsight.plan import operators
+from joinsight.plan.engines import THREADED
 from joinsight.plan.graph import Node
 from joinsight.plan.identity import Identity
 from joinsight.plan.operators import OUTPUT_ROWS
@@ -141,14 +142,25 @@ class StageRun:
                 known[name] *= 1 - spill / taken
         return {**known, "spill": spill if taken else 0.0}
 
+    @cached_property
+    def is_threaded(self) -> bool:
+        """Whether a native engine worked in threads of its own, whose CPU time is not among that of the tasks."""
+        nodes = (self.view.plan.nodes[node_id] for node_id in self.view.breakdown.ran(self.stage_id))
+        return any(operators.of(node.name).engine in THREADED for node in nodes)
+
     @property
     def cpu_ms(self) -> float:
-        """CPU time of its tasks."""
+        """CPU time of its tasks; where it is not known, what they did not wait for anything measured."""
+        if self.is_threaded:
+            waited = self.total("gc_time_ms") + self.total("shuffle_fetch_wait_ms")
+            return max(0.0, self.run_ms - waited - self.total("shuffle_write_time_ns") / 1e6)
         return self.total("cpu_time_ns") / 1e6
 
     @property
     def waited_ms(self) -> float:
-        """Run time that is neither CPU time nor measured waiting."""
+        """Run time that is neither CPU time nor measured waiting; 0 if the CPU time is not known."""
+        if self.is_threaded:
+            return 0
         known = self.total("gc_time_ms") + self.total("shuffle_fetch_wait_ms")
         known += (self.total("cpu_time_ns") + self.total("shuffle_write_time_ns")) // 1_000_000
         return max(0, self.run_ms - known)
@@ -270,6 +282,12 @@ class RunPlaces:
             found[s["cause"]] = found.get(s["cause"], 0) + s["end_ms"] - s["start_ms"]
         beside = sum(self._beside.values())
         return {**found, "waiting": found.get("waiting", 0) - beside} if beside else found
+
+    @cached_property
+    def engines(self) -> Mapping[str, int]:
+        """How many operators each native engine ran."""
+        found = (operators.of(node.name) for node in self.view.plan.graph.nodes)
+        return Counter(each.engine for each in found if each.engine and not each.is_wrapper)
 
     @cached_property
     def broadcasts(self) -> Mapping[str, tuple[int, int]]:
