@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import subprocess
+from pathlib import Path
 from typing import Any
 
 import pytest
 from ruamel.yaml import YAML
 from tests.cluster.programs import program
 from tests.stack.stack import ROOT, read
+from tests.stack.test_kubernetes import validate
 
 import joinsight
 
@@ -48,12 +50,34 @@ def test_it_makes_what_the_file_has() -> None:
     assert made["Service"]["spec"]["ports"] == file["Service"]["spec"]["ports"]
 
 
+ALL = (
+    *("--set", "secret.create=true,secret.tokens=spark:a,secret.collectorPassword=b"),
+    *("--set", ",".join(f"{name}.enabled=true" for name in OPTIONAL)),
+)
+
+
+@pytest.mark.parametrize("version", ["1.25", "1.30", "1.33"])
+def test_objects_follow_the_schemas(version: str, tmp_path: Path) -> None:
+    """All but those of the Prometheus Operator, which has schemas of its own, also with what values may add."""
+    added = (
+        "imagePullSecrets[0].name=a,nodeSelector.a=b,tolerations[0].key=c,podAnnotations.d=e,image.pullPolicy=Always"
+    )
+    peers = (
+        "networkPolicy.from[0].namespaceSelector.matchLabels.spark=jobs,environment[0].name=F,environment[0].value=g"
+    )
+    made = template(*ALL, "--set", f"{added},{peers},arguments={{--keep,400d}}", "--kube-version", version)
+    its = [each for each in made.values() if "monitoring.coreos.com" not in each["apiVersion"]]
+    with (tmp_path / "made.yaml").open("w") as file:
+        YAML(typ="safe").dump_all(its, file)
+    done = validate(tmp_path / "made.yaml", version)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.count("passed for resource") == len(its) == 6
+
+
 @pytest.mark.parametrize("version", ["1.25", "1.30", "1.33"])
 def test_optional_objects(version: str) -> None:
     """Each is made when it is enabled; rules and dashboards are those of the repository."""
-    secret = "secret.create=true,secret.tokens=spark:a,secret.collectorPassword=b"
-    enabled = ",".join(f"{name}.enabled=true" for name in OPTIONAL)
-    made = template("--set", f"{enabled},{secret}", "--kube-version", version)
+    made = template(*ALL, "--kube-version", version)
     monitored = {"ServiceMonitor", "PrometheusRule", "ConfigMap"}
     kinds = {"Deployment", "Service", "NetworkPolicy", "PodDisruptionBudget", "Secret"}
     assert made.keys() == kinds | monitored

@@ -25,10 +25,10 @@ def manifests() -> dict[str, Any]:
     return {each["kind"]: each for each in YAML(typ="safe").load_all(FILE.read_text())}
 
 
-def validate(file: Path) -> subprocess.CompletedProcess[str]:
+def validate(file: Path, version: str = "1.37") -> subprocess.CompletedProcess[str]:
     """Check a file against the JSON Schemas of Kubernetes, where unknown fields are errors."""
     folder = packages("kubernetes", "kubernetes-validate==1.37.0")
-    command = [sys.executable, "-m", "kubernetes_validate", "--strict", str(file)]
+    command = [sys.executable, "-m", "kubernetes_validate", "--strict", "-k", version, str(file)]
     return subprocess.run(command, env={**os.environ, "PYTHONPATH": str(folder)}, capture_output=True, text=True)
 
 
