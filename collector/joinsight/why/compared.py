@@ -103,7 +103,7 @@ class Compared:
         """
         if self.is_another_plan or self.is_retried or self.settings or self.memory_settings or self.has_other_slots:
             return True
-        if any(one is None or other is None or other.filtered != 1 for one, other in self.pairs):
+        if any(one is None or other is None or ratio(other.filtered, 1) >= MOVED for one, other in self.pairs):
             return True
         is_known = self.is_edited or not self.is_warming
         if any(x and y and (has_other_skew(x, y) or (is_known and has_other_cpu(x, y))) for x, y in self.pairs):
