@@ -294,7 +294,7 @@ def test_a_skew_is_red_where_it_is_a_finding() -> None:
     assert [box.node.id for box in draw(found, found.versions[-1]).boxes if box.node.is_skewed] == [node]
     plain, run = stored(recordings()["skewed"])
     page = execution_page(plain, run)
-    assert "7.8×" in page and "large" not in page.split("</style>")[1]
+    assert "7.8×" in page and 'large"' not in page.split("</style>")[1]
     assert re.search(r"No findings in \d+ checks. The nearest is [\w ]+, \d+ % of 596 ms\.", page)
 
 

@@ -95,7 +95,7 @@ def test_thresholds_of_findings_are_what_a_service_goes_by(engine: Engine) -> No
             assert post(running.url, request(document)).status_code == 200
     with engine.connect() as connection:
         found = connection.execute(text("SELECT application_id, finding FROM finding ORDER BY node_id")).all()
-    assert [tuple(row) for row in found] == [("app-1", "tiny-tasks")] * 2
+    assert {tuple(row) for row in found} == {("app-1", "tiny-tasks")}
 
 
 def test_a_log_has_start_refusals_and_end(engine: Engine) -> None:
