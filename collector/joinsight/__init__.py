@@ -77,11 +77,11 @@ def try_advice(spark: Any, query: Any, budget_s: float = 600) -> Advice:
         advice = joinsight.try_advice(spark, orders.join(customers, "customer_id"))
         print(advice)  # what to change, how much it saves, and what was refused and why
 
-    `query` is a DataFrame, or a function that returns one, with the session or nothing as argument. Variants (hints,
-    settings, a salted key) and the query as it is run in turns, each whole and written nowhere, until a test that may
-    be looked at after every run has decided, for about `budget_s` seconds. `accepted` has the variants whose result is
-    the same, that are faster, and that lowered the number which the proposal named; `refused` has the others, with the
-    reason. Both are lists of dicts: docs/advice.md.
+    `query` is a DataFrame, or a function that returns one or runs a query (of several, the longest is tried), with the
+    session or nothing as argument. Variants (hints, settings, a salted key) and the query as it is run in turns, each
+    whole and written nowhere, until a test that may be looked at after every run has decided, for about `budget_s`
+    seconds. `accepted` has the variants whose result is the same, that are faster, and that lowered the number which
+    the proposal named; `refused` has the others, with the reason. Both are lists of dicts: docs/advice.md.
 
     The session's settings, plans and caches stay as they are. Raises `JoinsightError` if there is no classic session,
     if the query writes or runs a command, or if the budget is too small for two runs.

@@ -70,7 +70,7 @@ def test_a_file_that_cannot_be_used_is_named_and_stays_as_it_is(tmp_path: Path) 
 
 
 def test_attach_sends_it_as_a_setting(tmp_path: Path) -> None:
-    """Without texts for people; a file that cannot be used leaves the job without the listener, with a warning."""
+    """Without texts for people; a file that cannot be used leaves the job without advice, with a warning."""
 
     class Builder:
         def __init__(self) -> None:
@@ -81,7 +81,8 @@ def test_attach_sends_it_as_a_setting(tmp_path: Path) -> None:
 
     path = tmp_path / "advice.toml"
     with pytest.warns(JoinsightWarning, match=r"advice\.toml"):
-        assert not attach(Builder(), advice=path)._options
+        options = attach(Builder(), advice=path, call_sites=False)._options
+    assert options and SETTING not in options
     add_to_file(path, [entry(code="secret code")])
     setting = attach(Builder(), advice=path, call_sites=False)._options[SETTING]
     assert "secret" not in setting

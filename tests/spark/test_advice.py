@@ -53,8 +53,11 @@ def test_advice_is_tried_without_a_trace(version: str, spark_run: SparkRun, tmp_
     assert "It ran without accepted advice: broadcast the right side of the join on k" in said["without"]
     assert "accepted advice" not in said["with"]
     assert all(entry[0] == "" and entry[2] for entry in entries.values() if entry[1])
-    *commands, immediate, shown, text, number = said["refused"]
-    assert all("writes or runs a command" in each for each in (*commands, shown)) and not said["is written"]
+    assert said["ran"] == [True, True], "the longest query that the function runs"
+    *commands, immediate, parquet, both, shown, text, number = said["refused"]
+    assert (
+        all("writes or runs a command" in each for each in (*commands, parquet, both, shown)) and not said["is written"]
+    )
     assert version == "3.4.4" or "writes or runs a command" in immediate, "which 3.4 has not"
     assert "str is not a DataFrame" in text and "int is not a DataFrame" in number
     before, after = said["state"]

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
-from joinsight.base.errors import JoinsightError
+from joinsight.base.errors import ConfigurationError, JoinsightError
 from joinsight.driver.call_sites import install
 
 LISTENER = "io.joinsight.JoinsightListener"
@@ -100,7 +100,10 @@ def attach(
         if advice is not None:
             from joinsight.contract import accepted_advice  # not for each command and job: it decodes JSON
 
-            settings[accepted_advice.SETTING] = accepted_advice.to_setting(accepted_advice.read_file(Path(advice)))
+            try:
+                settings[accepted_advice.SETTING] = accepted_advice.to_setting(accepted_advice.read_file(Path(advice)))
+            except ConfigurationError as error:
+                warnings.warn(f"Queries are compared with no accepted advice: {error}", JoinsightWarning, stacklevel=2)
         path = Path(jar) if jar is not None else listener_jar()
         if not path.is_file():
             raise FileNotFoundError(f"there is no listener jar at {path}; omit jar= to use the package's own")

@@ -153,10 +153,15 @@ def try_advice(measure: Measure, session: Any, query: Any, budget_s: float) -> A
     check_budget(budget_s)
     frame = query
     if not isinstance(query, DataFrame) and callable(query):
-        with only_reads():
+        with only_reads(), measure(context) as ran:
             frame = query(session) if _takes_session(query) else query()
+        if not isinstance(frame, DataFrame) and ran.executions:
+            advice: Advice = max(ran.executions, key=lambda each: each.duration_ms or 0).try_(budget_s)
+            return advice
     if not isinstance(frame, DataFrame):
-        raise JoinsightError(f"{type(frame).__name__} is not a DataFrame: give one, or a function that returns one.")
+        raise JoinsightError(
+            f"{type(frame).__name__} is not a DataFrame: give one, or a function that returns one or runs a query."
+        )
     analyzed = frame._jdf.queryExecution().analyzed()
     return _Trials(measure, context, frame.sparkSession._jsparkSession, analyzed, budget_s).run()
 
@@ -176,16 +181,21 @@ def _takes_session(query: Callable[..., Any]) -> bool:
     return any(each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD) for each in required)
 
 
-def try_finding(
-    measure: Measure, context: Any, java_session: Any, optimized: Any, operator_key: str | None, budget_s: float
+def try_execution(
+    measure: Measure, context: Any, plans: Any, execution_id: int, operator_key: str | None, budget_s: float
 ) -> Advice:
-    """Try what is proposed for an operator, None for all, of an execution with this optimized plan; for `try_`."""
+    """Try what is proposed for an operator, None for all, of an execution that was measured; for `try_`.
+
+    Raises `JoinsightError`, also if the plan of the execution is not kept.
+    """
     check_budget(budget_s)
-    plan = optimized
+    plan = None if plans is None else plans.plan(execution_id)
+    if plan is None:
+        raise JoinsightError(f"The plan of execution {execution_id} is not available: use joinsight.try_advice.")
     while operators.is_write(logical.class_name(plan)) and plan.children().size() == 1:
         plan = plan.children().apply(0)
     plan.setAnalyzed()  # an optimized plan has what the analyzer would refuse
-    return _Trials(measure, context, java_session, plan, budget_s, operator_key).run()
+    return _Trials(measure, context, plans.session(execution_id), plan, budget_s, operator_key).run()
 
 
 @dataclass

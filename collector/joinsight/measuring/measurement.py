@@ -28,7 +28,7 @@ from joinsight.driver.attach import JoinsightWarning, call_with_context, classic
 from joinsight.findings import FindingsEngine
 from joinsight.gate.golden import Section, plan_of, section
 from joinsight.gate.simplified import PlanLine
-from joinsight.measuring.advice import Advice, try_finding
+from joinsight.measuring.advice import Advice, try_execution
 from joinsight.measuring.keys import HotKeys, candidates, hot_keys, hottest
 from joinsight.pages.notebook import notebook
 from joinsight.present.values import query_title
@@ -63,13 +63,7 @@ class MeasuredFinding(FindingRow, frozen=True, kw_only=True):
     def try_(self, budget_s: float = 600) -> Advice:
         """Try what it proposes, on the full data, as `joinsight.try_advice` does. Raises `JoinsightError`, also if the
         plan of its execution is not kept: it had not ended, or more than 100 executions followed."""
-        plan = None if self.plans is None else self.plans.plan(self.execution_id)
-        if plan is None:
-            raise JoinsightError(
-                f"The plan of execution {self.execution_id} is not available: use joinsight.try_advice."
-            )
-        session = self.plans.session(self.execution_id)
-        return try_finding(Measured, active_context(), session, plan, self.operator_key, budget_s)
+        return try_execution(Measured, active_context(), self.plans, self.execution_id, self.operator_key, budget_s)
 
 
 @dataclass(frozen=True)
@@ -89,6 +83,11 @@ class MeasuredExecution:
         has no keys, or if its rows cannot be found in the session's plan.
         """
         return hot_keys(self.rows, self.plans, node_id)
+
+    def try_(self, budget_s: float = 600) -> Advice:
+        """Try what is proposed for it, on the full data, as `joinsight.try_advice` does. Raises `JoinsightError`, also
+        if its plan is not kept: it had not ended, or more than 100 executions followed."""
+        return try_execution(Measured, active_context(), self.plans, self.row.execution_id, None, budget_s)
 
     @property
     def row(self) -> ExecutionRow:

@@ -14,7 +14,7 @@ from joinsight.plan import operators
 
 _WRITERS = {
     "pyspark.sql.readwriter.DataFrameWriter": (
-        ["save", "saveAsTable", "insertInto", "csv", "jdbc", "json", "orc", "parquet", "text", "xml"]
+        ["saveAsTable", "insertInto", "csv", "jdbc", "json", "orc", "parquet", "text", "xml"]
     ),
     "pyspark.sql.readwriter.DataFrameWriterV2": (
         ["create", "replace", "createOrReplace", "append", "overwrite", "overwritePartitions"]
@@ -22,6 +22,7 @@ _WRITERS = {
     "pyspark.sql.streaming.readwriter.DataStreamWriter": ["start", "toTable"],
     "pyspark.sql.merge.MergeIntoWriter": ["merge"],
 }
+_NOWHERE = "noop"
 _COMMAND = "org.apache.spark.sql.catalyst.plans.logical.Command"
 _NO_COMMANDS_YET = ("InsertIntoDir", "ExecuteImmediate")
 """In names of parsed nodes that become commands in analysis."""
@@ -30,8 +31,11 @@ _REFUSED = "The query writes or runs a command, so it is not tried: give the Dat
 
 @contextmanager
 def only_reads() -> Iterator[None]:
-    """Within the block, PySpark's methods that write, and SQL other than queries, raise `JoinsightError`."""
-    from pyspark.sql import SparkSession
+    """Within the block, PySpark's methods that write, and SQL other than queries, raise `JoinsightError`.
+
+    A write to nowhere (`noop`) is none.
+    """
+    from pyspark.sql import DataFrameWriter, SparkSession
 
     sql = SparkSession.sql
 
@@ -43,8 +47,21 @@ def only_reads() -> Iterator[None]:
     def refused(*args: Any, **kwargs: Any) -> None:
         raise JoinsightError(_REFUSED)
 
+    set_format, save = DataFrameWriter.format, DataFrameWriter.save
+
+    def formatted(self: Any, source: str) -> Any:
+        self._joinsight_format = source
+        return set_format(self, source)
+
+    def saved(self: Any, path: str | None = None, format: str | None = None, *args: Any, **kwargs: Any) -> None:
+        if path is not None or (format or getattr(self, "_joinsight_format", None)) != _NOWHERE:
+            raise JoinsightError(_REFUSED)
+        save(self, path, format, *args, **kwargs)
+
     with ExitStack() as stack:
         stack.enter_context(patch.object(SparkSession, "sql", checked))
+        stack.enter_context(patch.object(DataFrameWriter, "format", formatted))
+        stack.enter_context(patch.object(DataFrameWriter, "save", saved))
         for writer, methods in _WRITERS.items():
             module, _, name = writer.rpartition(".")
             try:

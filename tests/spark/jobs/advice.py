@@ -189,6 +189,18 @@ for name, right in (("without", dims), ("with", dims.hint("broadcast"))):
     out[name] = str(measured)
 of_finding = made.try_(budget_s=AMPLE_S)
 out["finding"] = [each["variant"] for each in [*of_finding.accepted, *of_finding.refused]]
+
+
+def nowhere() -> None:
+    spark.range(3).count()
+    query.write.format("noop").mode("overwrite").save()
+
+
+same = {"same": lambda plans, plan, session: plan_of(frame(plan, session).where("region < 100"))}
+out["ran"] = [
+    (tried(lambda: query.collect(), **same).refused or [{}])[0].get("same_result"),
+    (tried(nowhere, **same).refused or [{}])[0].get("same_result"),
+]
 folder = Path(tempfile.mkdtemp()) / "written"
 out["refused"] = [
     tried(lambda spark: spark.sql("CREATE TABLE written AS SELECT 1 AS one")),
@@ -196,6 +208,8 @@ out["refused"] = [
     tried(lambda spark: spark.sql("INSERT INTO facts SELECT 1, 2, 3")),
     tried(lambda spark: spark.sql(f"INSERT OVERWRITE DIRECTORY '{folder}' USING parquet SELECT 1 AS one")),
     tried(lambda spark: spark.sql("EXECUTE IMMEDIATE 'CREATE TABLE written AS SELECT 1 AS one'")),
+    tried(lambda: facts.write.format("parquet").save(str(folder))),
+    tried(lambda: facts.write.format("noop").save(str(folder), "parquet")),
     tried(spark.sql("SHOW TABLES")),
     tried("SELECT 1"),
     tried(lambda: 3),
