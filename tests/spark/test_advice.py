@@ -40,6 +40,7 @@ def test_advice_is_tried_without_a_trace(version: str, spark_run: SparkRun, tmp_
     assert changed["nowhere"]["reason"] == "Not tried: the operator cannot be found in the query's plan."
     salt, hint = (each for each in said["rewritten"])
     assert salt["same_result"] is True and hint["same_result"] is True, said["rewritten"]
+    assert said["repartitions"] == [["RepartitionByExpression"], ["Repartition"], None]
     assert "joinsight_salt" in said["plans"][0] and "BroadcastHashJoin" in said["plans"][1]
     assert "is too small" in said["too small"] and "not a number of seconds above 0" in said["no budget"]
     assert said["text"] == "budget_s='10 min' is not a number of seconds above 0."

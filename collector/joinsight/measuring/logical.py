@@ -181,6 +181,15 @@ def is_join(node: Any, left: Iterable[str], right: Iterable[str]) -> bool:
     return [_ids(left), _ids(right)] == ids
 
 
+def is_repartition(node: Any, keys: Iterable[str]) -> bool:
+    """Whether a node is the repartition by these keys that a query asked for; without keys: round-robin."""
+    if class_name(node) == "Repartition":
+        return not tuple(keys) and bool(node.shuffle())
+    if class_name(node) != "RepartitionByExpression":
+        return False
+    return _ids(keys) == _ids(key.toString() for key in _keys(node))
+
+
 def find_input(root: Any, keys: Iterable[str], consumer: str) -> Found | None:
     """The operator that needs its input by these keys; `consumer` is the name of the physical one."""
     wanted = _ids(keys)

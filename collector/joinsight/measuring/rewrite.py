@@ -67,6 +67,12 @@ class Plans:
         changed = join.copy(inputs["left"], inputs["right"], join.joinType(), condition, join.hint())
         return self._replaced(root, path, self._logical.Project(join.output().toList(), changed))
 
+    def without_repartition(self, root: Any, keys: Iterable[str]) -> Any | None:
+        """The plan without the repartition by these keys, none: round-robin; None unless it has exactly one."""
+        keys = tuple(keys)
+        found = [each for each in _with_paths(root) if logical.is_repartition(each[0], keys)]
+        return self._replaced(root, found[0][1], found[0][0].child()) if len(found) == 1 else None
+
     def _replaced(self, root: Any, path: Sequence[int], new: Any) -> Any:
         nodes = [root]
         for index in path:

@@ -117,6 +117,18 @@ def hint(plans: Plans, plan: Any, session: Any) -> Any:
 
 
 rewritten = tried(facts.join(dims, "k", "left").where("v >= 0"), salt=salt, hint=hint)
+spread = plan_of(facts.repartition(7, "k").repartition(5))
+by_key = next(each for each in module.logical.nodes(spread) if "ByExpression" in module.logical.class_name(each))
+repartitions = [
+    None
+    if plan is None
+    else [each for each in map(module.logical.class_name, module.logical.nodes(plan)) if "Rep" in each]
+    for plan in (
+        Plans(context).without_repartition(spread, keys)
+        for keys in ((), [key.toString() for key in module.logical.elements(by_key.partitionExpressions())], ("v#0",))
+    )
+]
+out["repartitions"] = repartitions
 out["rewritten"] = [*rewritten.accepted, *rewritten.refused]
 out["plans"] = salted
 out["too small"] = tried(query, budget_s=0.01)
