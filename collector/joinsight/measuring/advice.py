@@ -33,9 +33,9 @@ from joinsight.driver.attach import classic_context
 from joinsight.measuring import logical
 from joinsight.measuring.only_reads import only_reads, refuse_commands
 from joinsight.measuring.paired_test import LEAST_SAVING, interval, is_faster, is_hopeless, log_ratio
-from joinsight.measuring.proposals import Proposal, Run, proposals
+from joinsight.measuring.proposals import SHUFFLED_TWICE, Execution, Proposal, Run, caching, proposals
 from joinsight.measuring.results import Result, result_of
-from joinsight.measuring.rewrite import Plans
+from joinsight.measuring.rewrite import Plans, repeated
 from joinsight.plan import operators
 from joinsight.terminal.console import text_console
 from joinsight.terminal.table import Column, lines
@@ -295,7 +295,7 @@ class _Trials:
         self._rows = execution.rows
         wanted = {row.node_id for row in execution.rows.plan_node if self._operator_key in (None, row.operator_key)}
         active = []
-        for proposal in proposals(execution):
+        for proposal in self._proposals(execution):
             if proposal.nodes and not wanted.intersection(proposal.nodes):
                 continue
             if proposal.number is None:
@@ -306,6 +306,16 @@ class _Trials:
                 active.append(candidate)
         while active:
             active = [each for each in active if self._goes_on(each, baseline, took_s)]
+
+    def _proposals(self, execution: Execution) -> list[Proposal]:
+        found = proposals(execution)
+        _, again = repeated(self._plan, self._session({}))
+        if not again:
+            return found
+        node = again[0][0]
+        columns = [str(each.name()) for each in logical.elements(node.output())]
+        cached = caching(logical.class_name(node), columns, len(again))
+        return [*(each for each in found if each.variant != SHUFFLED_TWICE), cached]
 
     def _candidate(self, proposal: Proposal, baseline: Any, expected: Result) -> _Candidate | None:
         """The variant, once its first run, which does not count, has given the same result."""
@@ -360,6 +370,8 @@ class _Trials:
         runs: list[Run] = []
         step = 1 if len(pairs) % 2 else -1  # the variant first: what gets faster with each run speaks against it
         with self._refusing(proposal, True):
+            if proposal.is_made_anew:
+                candidate.frame = self._frame(proposal.settings, proposal)
             runs = [self._timed(frame) for frame in (baseline, candidate.frame)[::step]]
         if not runs:
             return False
@@ -421,11 +433,9 @@ class _Trials:
 
     def _frame(self, settings: Mapping[str, str], proposal: Proposal | None) -> Any:
         """The query in a clone of the session, with these settings and the proposal's change of its plan."""
-        from pyspark.sql import DataFrame, SparkSession
+        from pyspark.sql import DataFrame
 
-        session = SparkSession(self._context, self._java_session.cloneSession())
-        for name, value in settings.items():
-            session.conf.set(name, value)
+        session = self._session(settings)
         plan = self._plan
         if proposal is not None and proposal.change is not None:
             plan = proposal.change(self._plans, plan, session)
@@ -437,6 +447,15 @@ class _Trials:
                 return None
             plan.setAnalyzed()
         return DataFrame(logical.dataset(session, plan), session)
+
+    def _session(self, settings: Mapping[str, str]) -> Any:
+        """A clone of the session with these settings."""
+        from pyspark.sql import SparkSession
+
+        session = SparkSession(self._context, self._java_session.cloneSession())
+        for name, value in settings.items():
+            session.conf.set(name, value)
+        return session
 
     def _timed(self, frame: Any) -> Run:
         """Run it whole; its rows are written nowhere. A new Dataset each time, as AQE keeps what it has planned."""
@@ -480,6 +499,8 @@ class _Trials:
             while worker.is_alive() and time.monotonic() < patience:
                 self._cancel(worker)
             raise
+        finally:
+            self._plans.release()
         if is_stopped:
             raise Stopped(f"It was stopped after {limit:.0f} s.") from (errors[0] if errors else None)
         if errors:

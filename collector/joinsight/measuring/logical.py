@@ -30,6 +30,8 @@ _KEYS = {
     operators.SORT: "order",
 }
 """Operators with one input that need its rows by key, and the method that returns the keys."""
+COSTLY = ("Join", "Aggregate", "Window", "Distinct", "Deduplicate")
+"""Operators whose rows may be worth a cache."""
 _NORMALIZED = ("CollationKey", "MapSort", "KnownFloatingPointNormalized", "NormalizeNaNAndZero", "SortOrder")
 """What Spark puts around keys so that equal values have equal bytes, which grouping does itself, or to sort by them."""
 _COMPUTED = "_grouping"

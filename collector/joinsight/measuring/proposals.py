@@ -28,6 +28,8 @@ _LEAST_SHARE = 0.1
 """The share of the wall time from which on a cause gets a proposal."""
 _SKEW = 3.0
 _PARTITION_BYTES = 64 << 20
+_NAMED = 3
+SHUFFLED_TWICE = "cache the rows that are shuffled twice"
 
 
 class Run(Protocol):
@@ -71,6 +73,7 @@ SORTED = Number(
     lambda run: sum(join.sort_ms or 0 for each in run.executions for join in each.rows.joins),
     duration_text,
 )
+WORK = Number("task time", _column("task_time_ms"), duration_text)
 TASKS = Number("tasks", _stages(lambda stage: stage.tasks or 0, sum), lambda number: f"{number:,}")
 LONGEST = Number(
     "longest task",
@@ -93,6 +96,8 @@ class Proposal:
     """Gives the changed plan of (plans, plan, session); None if the plan has no such operator."""
     nodes: tuple[int, ...] = ()
     """The operators that it is about; empty: the whole query."""
+    is_made_anew: bool = False
+    """Whether each run needs a changed plan of its own, which keeps rows."""
     described: str = ""
     """Why it is not tried."""
     changes_strategy: bool = False
@@ -237,6 +242,18 @@ def _without(view: View, row: ShuffleRow, cause: Cause) -> Proposal:
     )
 
 
+def caching(kind: str, columns: Sequence[str], times: int) -> Proposal:
+    """Cache what the query makes several times."""
+    named = ", ".join(columns[:_NAMED]) + (", …" if len(columns) > _NAMED else "")
+    return Proposal(
+        f"cache the {kind.lower()} with {named}, which the query makes {times} times",
+        f"rows = rows.cache()  # the DataFrame with {named}; rows.unpersist() after the query",
+        WORK,
+        change=lambda plans, plan, session: plans.cached(plan, session),
+        is_made_anew=True,
+    )
+
+
 def _partitions(number: int) -> dict[str, str]:
     return {
         "spark.sql.shuffle.partitions": str(number),
@@ -262,9 +279,9 @@ def _described(execution: Execution, codes: Mapping[str, Cause]) -> Iterator[Pro
     for finding in execution.rows.finding:
         if finding.finding == "repeated-shuffle":
             yield Proposal(
-                "cache the rows that are shuffled twice",
+                SHUFFLED_TWICE,
                 finding.advice,
                 None,
                 nodes=(finding.node_id,),
-                described="Not tried: a cache would stay in the session, and other queries would use it.",
+                described="Not tried: no join or aggregation is in the query's plan twice.",
             )

@@ -5,6 +5,7 @@ Plans are immutable: a changed one has new nodes from the changed operator up to
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
@@ -23,6 +24,7 @@ class Plans:
         self._jvm = context._jvm
         self._logical = self._jvm.org.apache.spark.sql.catalyst.plans.logical
         self._expressions = self._jvm.org.apache.spark.sql.catalyst.expressions
+        self._kept: list[Any] = []
 
     def hinted(self, root: Any, keys: tuple[Iterable[str], Iterable[str]], side: str, strategy: str) -> Any | None:
         """The plan with a hint such as BROADCAST on a side of the join with these keys; None: there is no such join."""
@@ -73,6 +75,30 @@ class Plans:
         found = [each for each in _with_paths(root) if logical.is_repartition(each[0], keys)]
         return self._replaced(root, found[0][1], found[0][0].child()) if len(found) == 1 else None
 
+    def cached(self, plan: Any, session: Any) -> Any | None:
+        """The plan with what it makes more than once made once, and kept on disk until `release`; None: nothing is.
+
+        Spark's own caches know nothing of it, so no other query reads it, and no cached rows lose their memory to it.
+        """
+        root, again = repeated(plan, session)
+        if not again:
+            return None
+        package = "org.apache.spark.sql.execution.columnar.InMemoryRelation$"
+        relation = getattr(logical.java_class(self._jvm, package), "MODULE$").apply(
+            self._jvm.org.apache.spark.storage.StorageLevel.DISK_ONLY(),
+            logical.dataset(session, again[0][0]).queryExecution(),
+            self._jvm.scala.Option.empty(),
+        )
+        self._kept.append(relation.cacheBuilder())
+        for node, path in again:
+            root = self._replaced(root, path, relation.withOutput(node.output()))
+        return root
+
+    def release(self) -> None:
+        """Delete the rows that `cached` keeps."""
+        for each in self._kept:
+            each.clearCache(True)
+
     def _replaced(self, root: Any, path: Sequence[int], new: Any) -> Any:
         nodes = [root]
         for index in path:
@@ -85,6 +111,23 @@ class Plans:
 
     def _object(self, name: str) -> Any:
         return getattr(getattr(self._logical, f"{name}$"), "MODULE$")
+
+
+def repeated(plan: Any, session: Any) -> tuple[Any, Sequence[tuple[Any, tuple[int, ...]]]]:
+    """A plan that reads what the session has cached, and the largest operators in it that are equal, with their paths.
+
+    None are if each makes other rows. The nodes of a plan come before those below, so the first ones are the largest.
+    """
+    root = logical.dataset(session, plan).queryExecution().withCachedData()
+    groups: dict[int, list[tuple[Any, tuple[int, ...]]]] = defaultdict(list)
+    for node, path in _with_paths(root):
+        if logical.class_name(node) in logical.COSTLY:
+            groups[node.semanticHash()].append((node, path))
+    for first, *others in groups.values():
+        same = [each for each in others if first[0].sameResult(each[0])]
+        if same:
+            return root, [first, *same]
+    return root, []
 
 
 def _join_with_path(root: Any, keys: tuple[Iterable[str], Iterable[str]]) -> tuple[Any, Sequence[int]] | None:

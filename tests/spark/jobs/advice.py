@@ -129,6 +129,15 @@ repartitions = [
     )
 ]
 out["repartitions"] = repartitions
+sums = facts.groupBy("k").agg(F.sum("v").alias("s"))
+persistent = len(context._jsc.getPersistentRDDs())
+twice = sums.join(sums.selectExpr("k + 1 AS k", "s AS t"), "k")
+cached = tried(twice, same=lambda plans, plan, session: plan)
+out["cached"] = {each["variant"]: each["same_result"] for each in [*cached.accepted, *cached.refused]}
+out["persistent"] = len(context._jsc.getPersistentRDDs()) - persistent
+sums.cache()
+out["cached before"] = [each["variant"] for each in tried(twice, same=lambda plans, plan, session: plan).refused]
+sums.unpersist()
 out["rewritten"] = [*rewritten.accepted, *rewritten.refused]
 out["plans"] = salted
 out["too small"] = tried(query, budget_s=0.01)
