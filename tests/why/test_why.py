@@ -6,6 +6,7 @@ import gzip
 import json
 import re
 from dataclasses import replace
+from datetime import date
 from pathlib import Path
 
 import msgspec
@@ -20,6 +21,7 @@ from joinsight.analysis.rows import execution_rows
 from joinsight.analysis.stored import StoredPlan, stored_plan
 from joinsight.base.errors import JoinsightError
 from joinsight.cli import cli
+from joinsight.contract.accepted_advice import AcceptedAdvice
 from joinsight.contract.decode import decode_document
 from joinsight.contract.document import Execution
 from joinsight.queries import reading
@@ -61,6 +63,23 @@ def test_another_engine_is_the_cause(name: str) -> None:
     assert not {"data", "contention", "cpu_per_row", "broadcast"} & set(codes)
     assert codes["plan"].evidence[0].startswith("Comet ran ")
     assert codes["plan"].evidence[0].endswith(" operators, none before")
+
+
+@pytest.mark.parametrize("knows", ["ab", "a", "b"])
+def test_accepted_advice_that_only_one_run_follows(knows: str) -> None:
+    """Also if it was accepted between the two, so that only the application of one knows it."""
+    fast, slow = (
+        {join.operator_key: join for join in execution_rows(document(name)).joins} for name in ("base2", "bcast1")
+    )
+    [key] = (each for each in fast.keys() & slow.keys() if each and fast[each].strategy != slow[each].strategy)
+    values = {"variant": "broadcast it", "saved_ms": 9, "low_ms": 7, "high_ms": 12, "date": date(2026, 11, 27)}
+    advice = [AcceptedAdvice(key, strategy=slow[key].strategy, **values)]  # type: ignore[arg-type]
+    a, b = (
+        replace(stored(name), advice=advice if letter in knows else ())
+        for letter, name in (("a", "base2"), ("b", "bcast1"))
+    )
+    assert "it runs without accepted advice: broadcast it, which saved 9 ms" in str(explain(a, b).causes[0])
+    assert "it follows accepted advice now: broadcast it" in str(explain(b, a).causes[0])
 
 
 @pytest.mark.parametrize("name", CHANGED)

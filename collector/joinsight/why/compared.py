@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cached_property
 
 from joinsight.analysis.stored import StoredPlan
@@ -127,7 +128,11 @@ class Compared:
     def settings(self) -> list[str]:
         """Engines and accepted advice that only one of them has or follows, versions and settings that differ."""
         first, last = (each.stored.execution["configuration"] or {} for each in (self.a, self.b))
-        before, after = ([each.text for each in run.stored.not_followed] for run in (self.a, self.b))
+        known = [run.stored.advice for run in (self.a, self.b)]
+        advice = [*known[0], *(each for each in known[1] if each not in known[0])]  # it may be accepted in between
+        before, after = (
+            [each.text for each in replace(run.stored, advice=advice).not_followed] for run in (self.a, self.b)
+        )
         return [
             *self.engines,
             *(f"it runs without accepted advice: {each}" for each in after if each not in before),
