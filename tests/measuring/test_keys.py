@@ -11,6 +11,7 @@ from joinsight.base.errors import JoinsightError
 from joinsight.measuring.key_counts import KeyCounts
 from joinsight.measuring.key_values import _collected, _plain
 from joinsight.measuring.keys import HotKeys, NotInPlan, _is_hot, hottest
+from joinsight.measuring.logical import _name
 
 
 def answers(*given: bool | None) -> tuple[list[int], list[Callable[[], HotKeys]]]:
@@ -78,3 +79,63 @@ def test_types_that_python_may_not_have_are_texts() -> None:
     assert _collected({"type": "map", "keyType": "date", "valueType": array})["valueType"]["elementType"] == "string"
     assert _collected({"type": "map", "keyType": array, "valueType": "long"}) == "string"
     assert _plain({"a": [bytearray(b"x")]}) == {"a": [b"x"]}
+
+
+class ScalaSequence(list[Any]):
+    """As of Scala."""
+
+    def size(self) -> int:
+        return len(self)
+
+    def apply(self, i: int) -> Any:
+        return self[i]
+
+
+class Projection:
+    """A node of a plan, which counts calls."""
+
+    calls = 0
+
+    def __init__(self, columns: str, *inputs: Projection) -> None:
+        self._columns, self._inputs = columns, inputs
+
+    def children(self) -> ScalaSequence:
+        return ScalaSequence(self._inputs)
+
+    def subqueriesAll(self) -> ScalaSequence:
+        return ScalaSequence()
+
+    def simpleString(self, fields: int) -> str:
+        Projection.calls += 1
+        return f"Project [{self._columns}]"
+
+    def __getattr__(self, name: str) -> Any:
+        raise AssertionError(f"{name}: its columns are not asked one by one")
+
+
+class Key:
+    """An expression."""
+
+    def nodeName(self) -> str:
+        return "Multiply"
+
+    def toString(self) -> str:
+        return "(k#1L * 2)"
+
+
+@pytest.mark.parametrize(
+    ("columns", "name"),
+    [
+        ("v#2, (k#1L * 2) AS twice, 2x#7L, v#3", "twice, 2x"),
+        ("_x#1, (k#1L * 2) AS _internal#7L", "(k * 2)"),
+        ("(j#1L + (k#1L * 2)) AS other#7L", "(k * 2)"),
+    ],
+)
+def test_a_computed_key_has_the_name_that_the_query_gives_it(columns: str, name: str) -> None:
+    """A node is one call to the JVM, however many columns it has; names of Spark's own are none."""
+    root = Projection(columns)
+    for _ in range(20):
+        root = Projection(", ".join(f"c#{i}" for i in range(1000)), root)
+    Projection.calls = 0
+    assert _name(Key(), root) == name
+    assert Projection.calls == 21

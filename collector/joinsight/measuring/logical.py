@@ -36,6 +36,7 @@ _NORMALIZED = ("CollationKey", "MapSort", "KnownFloatingPointNormalized", "Norma
 """What Spark puts around keys so that equal values have equal bytes, which grouping does itself, or to sort by them."""
 _COMPUTED = "_grouping"
 """The start of the names that Spark gives to expressions to group by."""
+_ALL_FIELDS = 1_000_000
 _PYTHON = ("Python", "Pandas", "Arrow")
 _PYTHON_BY_ROW = ("BatchEvalPython", "ArrowEvalPython")
 _BY_ROW = (operators.PROJECT, operators.FILTER, *_PYTHON_BY_ROW)
@@ -295,21 +296,20 @@ def _name(expression: Any, root: Any) -> str:
     text = str(bare.toString())
     if "mapsort(" in text and bare.references().size() == 1:
         return str(bare.references().head().name())
+    same = "|".join(re.escape(each) for each in (text, str(_bare(expression).toString())))
+    named = re.compile(rf"(?:\[|, )(?:{same}) AS ([^_].*?)#\d")
     computed = None
-    for each in _aliases(root):  # Spark may compute a key below the projection that named it
-        child = _bare(each.child())
-        if not str(each.name()).startswith("_") and (
-            child.semanticEquals(_bare(expression)) or child.semanticEquals(bare)
-        ):
-            return str(each.name())
-        if kind == "AttributeReference" and each.exprId().equals(bare.exprId()):
-            computed = each.child()
-    return without_ids(text) if computed is None else _name(computed, root)
-
-
-def _aliases(root: Any) -> Iterator[Any]:
-    for node in _all_nodes(root):
-        yield from (each for each in elements(node.expressions()) if class_name(each) == "Alias")
+    for node in _all_nodes(root):  # Spark may compute a key below the projection that named it
+        line = str(node.simpleString(_ALL_FIELDS))  # a call for a node, not for each of its columns
+        if found := named.search(line):
+            return found[1]
+        if kind == "AttributeReference" and f" AS {text}" in line:
+            computed = node
+    if computed is None:
+        return without_ids(text)
+    columns = computed.expressions()
+    aliases = (each for each in map(columns.apply, range(columns.size())) if class_name(each) == "Alias")
+    return next((_name(each.child(), root) for each in aliases if each.exprId().equals(bare.exprId())), text)
 
 
 def _ids(texts: Iterable[str]) -> frozenset[str]:
