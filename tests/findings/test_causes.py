@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import gzip
 from dataclasses import replace
 
 import pytest
 from msgspec import structs
 from sqlalchemy import Engine, select
-from tests.verdict.test_verdict import document, stored
+from tests.verdict.test_verdict import DOCUMENTS, document, stored
 
 from joinsight import tables
 from joinsight.analysis.rows import Rows, execution_rows
+from joinsight.contract.decode import decode_document
+from joinsight.contract.document import Execution
 from joinsight.findings import FindingsEngine, Thresholds
+from joinsight.queries import reading
 from joinsight.store.writer import Writer
 from joinsight.tables import FindingRow
 from joinsight.verdict import judge
+from joinsight.verdict.driver import is_filled_again
 
 EXPECTED = {
     "selfjoin": {"exploding-join"},
@@ -140,6 +145,24 @@ def test_a_busy_machine_is_a_finding(engine: Engine) -> None:
         (row,) = connection.execute(select(tables.finding).where(its.application_id == "busy"))
     assert (row.finding, row.execution_id, row.evidence["earlier_runs"]) == ("contention", 9, 1)
     assert 0.6 * took < row.wall_ms < 0.7 * took
+
+
+def test_a_cached_table_that_is_filled_again(engine: Engine) -> None:
+    """It does not fit into memory: an earlier execution had filled it. The first one is no finding, nor is a rest."""
+    lines = gzip.decompress((DOCUMENTS / "evicted-cache.ndjson.gz").read_bytes()).splitlines()
+    first, again = (each for line in lines if isinstance(each := decode_document(line), Execution))
+    for each in (first, again):
+        Writer(engine).write([each])
+    its = tables.finding.c
+    with engine.connect() as connection:
+        (row,) = connection.execute(select(tables.finding).where(its.application_id == again.application_id))
+        plan = reading.read_plan(
+            connection, reading.find_execution(connection, f"{again.application_id}/{again.execution_id}")
+        )
+    assert (row.finding, row.execution_id, row.evidence["fills"]) == ("cache-filled-again", again.execution_id, 2)
+    assert (judge(plan).code, judge(plan).next) == ("cache", row.advice)
+    assert is_filled_again([100], 150)
+    assert not is_filled_again([100], 200), "show() reads a part of it"
 
 
 def shorter(name: str, duration_ms: int) -> Rows:

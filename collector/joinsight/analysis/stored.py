@@ -250,6 +250,7 @@ def uses_of(rows: Sequence[Row]) -> Row:
     fills = [row for row in rows if row["fill_stages"] is not None]
     return {
         "filled_by": [row["execution_id"] for row in fills],
+        "filled_ms": [row["fill_task_ms"] or 0 for row in fills],
         "all_fill_wall_ms": sum(row["fill_wall_ms"] or 0 for row in fills),
         "all_fill_task_ms": sum(row["fill_task_ms"] or 0 for row in fills),
         "reads": len(rows) - len(fills),

@@ -35,4 +35,10 @@ def evaluate(context: PlanContext) -> Iterator[Finding]:
         )
 
 
-HEURISTIC = Heuristic(ID, evaluate, "the stages that filled the cache, while their tasks ran", while_only_reader=True)
+HEURISTIC = Heuristic(
+    ID,
+    evaluate,
+    "the stages that filled the cache, while their tasks ran",
+    while_only_reader=True,
+    unless=("cache-filled-again",),
+)

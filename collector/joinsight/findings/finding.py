@@ -77,6 +77,9 @@ class History(Protocol):
     def batches(self, run: ExecutionRow) -> Sequence[CompletedBatch]:
         """The latest micro-batches before `run` in the same run of its streaming query, with the same shape."""
 
+    def fills(self, run: ExecutionRow, cache_id: int) -> Sequence[int]:
+        """The task times in which executions of its application before `run` filled a cached table."""
+
     def runs(self, run: ExecutionRow) -> Sequence[Row]:
         """The latest complete runs of the same query, job and origin before `run`, as `StoredPlan` has them."""
 
@@ -91,6 +94,10 @@ class NoHistory:
         return ()
 
     def batches(self, run: ExecutionRow) -> Sequence[CompletedBatch]:
+        """None are known."""
+        return ()
+
+    def fills(self, run: ExecutionRow, cache_id: int) -> Sequence[int]:
         """None are known."""
         return ()
 

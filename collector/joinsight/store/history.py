@@ -68,6 +68,21 @@ class EarlierRuns:
         )
         return [rows for rows in self._connection.scalars(statement) if rows is not None]
 
+    def fills(self, run: ExecutionRow, cache_id: int) -> Sequence[int]:
+        """Those of the latest `RUNS` executions that filled it; empty after `MAX_LOOKUPS` lookups."""
+        self._left -= 1
+        if self._left < 0:
+            return ()
+        statement = (
+            select(cache.c.fill_task_ms)
+            .where(cache.c.application_id == run.application_id, cache.c.attempt_id == run.attempt_id)
+            .where(cache.c.cache_id == cache_id, cache.c.started_at < run.started_at)
+            .where(cache.c.fill_task_ms.is_not(None))
+            .order_by(cache.c.started_at.desc())
+            .limit(RUNS)
+        )
+        return [ms for ms in self._connection.scalars(statement) if ms is not None]
+
     def runs(self, run: ExecutionRow) -> Sequence[Row]:
         """As `earlier_runs`; empty after `MAX_LOOKUPS` lookups."""
         self._left -= 1

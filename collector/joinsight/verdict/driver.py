@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from statistics import median_high
 
 from joinsight.base.units import bytes_text, duration_text
@@ -230,13 +230,28 @@ def nested(view: View) -> Iterator[Cause]:
         )
 
 
+FILLED_AGAIN = (
+    "It was filled more than once: it does not fit into memory, or was not kept. Use MEMORY_AND_DISK or more memory, or"
+    " cache less."
+)
+_AS_MUCH = 0.6
+"""Task time of an earlier filling of a cached table to that of a later one; less is a part, such as that for show()."""
+
+
+def is_filled_again(earlier: Sequence[int], took: int) -> bool:
+    """Whether a cached table was filled that an earlier execution had filled; each fills the part that it reads."""
+    return took > 0 and max(earlier, default=0) >= _AS_MUCH * took
+
+
 def caches(view: View) -> Iterator[Cause]:
     """A cached table that this execution filled, or filled again."""
     for row in view.stored.caches:
         filled = row["fill_wall_ms"] or 0
         if row["fill_stages"] is None:
             continue
-        again = len(row["filled_by"]) > 1
+        own = view.execution["execution_id"]
+        fills = zip(row["filled_by"], row["filled_ms"], strict=True)
+        again = is_filled_again([ms for number, ms in fills if number < own], row["fill_task_ms"] or 0)
         what = f"filling {row['table_name'] or 'a cached DataFrame'} took {duration_text(filled)}"
         if again:
             what += f"; executions {', '.join(map(str, row['filled_by'][:5]))} filled it"
@@ -245,8 +260,7 @@ def caches(view: View) -> Iterator[Cause]:
             filled,
             (row["node_id"],),
             what,
-            "It was filled more than once: it does not fit into memory, or was not kept. Use MEMORY_AND_DISK or more"
-            " memory, or cache less."
+            FILLED_AGAIN
             if again
             else "Later executions save this time, if they read it; else remove cache() or persist().",
             {"fill_wall_ms": filled, "filled_by": len(row["filled_by"]), "reads": row["reads"]},
