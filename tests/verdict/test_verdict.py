@@ -633,6 +633,16 @@ def test_a_skewed_task_that_spills_is_skewed() -> None:
     assert judge(its).code == "data_skew"
 
 
+def test_a_write_is_named_by_what_it_writes() -> None:
+    assert "(the write of o as JSON)" in judge(stored("small-files-of-json")).text
+
+
+def test_an_expression_of_a_group_is_no_column() -> None:
+    view = View(stored("long-arrays"))
+    names = {operator(view, node.id) for node in view.of_kind("shuffle", "aggregate")}
+    assert "the shuffle by an expression, an expression" in names
+
+
 def test_a_slow_task_is_named_with_its_executor() -> None:
     assert ", on executor 1 on 192.0.2.2, with no more data than they had" in judge(stored("stutters")).text
 

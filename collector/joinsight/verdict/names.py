@@ -19,6 +19,9 @@ _MOST_READ = 2_000
 """Characters of an operator's text: a document may hold anything, and nobody reads more."""
 _AGGREGATE = re.compile(r"keys=\[(.*?)\],? functions=\[", re.DOTALL)
 _FUNCTION = re.compile(r"([A-Za-z_]\w*)\(")
+_WRITTEN = re.compile(r"InsertIntoHadoopFsRelationCommand (\S+), \w+,(?: \[[^\]]*\],)? (\w+)")
+_EXPRESSION = "_groupingexpression"
+"""What Spark calls an expression by which a query groups."""
 
 
 def operator(view: View, node_id: int) -> str:
@@ -50,6 +53,9 @@ def operator(view: View, node_id: int) -> str:
     if kind == "sort":
         return f"the sort by {_listed(_bare(node).lstrip('['))}"
     if kind == "write":
+        match = _WRITTEN.search(node.simple[:_MOST_READ])
+        if match:
+            return f"the write of {_short(match[1].rstrip('/').rpartition('/')[2])} as {match[2]}"
         return f"the write ({shortened(without_ids(name), _LONGEST)})"
     if operators.is_python(name):
         return f"the Python function {python_function(node)}".rstrip()
@@ -84,7 +90,7 @@ def _bare(node: Node) -> str:
 
 
 def _short(text: str) -> str:
-    return shortened(text, _LONGEST)
+    return shortened(text.replace(_EXPRESSION, "an expression"), _LONGEST)
 
 
 def _listed(text: str) -> str:
