@@ -14,11 +14,12 @@ from joinsight import tables
 from joinsight.analysis.rows import Rows, execution_rows
 from joinsight.contract.decode import decode_document
 from joinsight.contract.document import Execution
-from joinsight.findings import FindingsEngine, Thresholds
+from joinsight.findings import FindingsEngine, PlanContext, Thresholds
 from joinsight.queries import reading
 from joinsight.store.writer import Writer
 from joinsight.tables import FindingRow
 from joinsight.verdict import judge
+from joinsight.verdict.cause import Cause
 from joinsight.verdict.driver import is_filled_again
 
 EXPECTED = {
@@ -60,6 +61,24 @@ def test_the_other_side_of_an_anti_join_cannot_be_broadcast() -> None:
     (row,) = (each for each in found("broadcast-for-anti-join") if each.finding == "broadcast-not-worth-it")
     assert " A LeftAnti join cannot broadcast the other side: " in row.advice
     assert "the other side has 60,000 rows" in row.title
+
+
+def test_not_in_can_only_be_broadcast() -> None:
+    """A left semi join before it would change its result, and hints cannot apply."""
+    its = document("broadcast-for-anti-join")
+    naaj = [structs.replace(n, simple=n.simple.replace("BuildRight, false", "BuildRight, true")) for n in its.nodes]
+    rows = FindingsEngine().rows(execution_rows(structs.replace(its, nodes=naaj)))
+    (row,) = (each for each in rows if each.finding == "broadcast-not-worth-it")
+    assert " use NOT EXISTS, or filter both sides by IS NOT NULL" in row.advice
+    assert "left semi" not in row.advice
+
+
+def test_other_causes_that_add_up_stay_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A needless repartition beside two joins that shuffle for nothing."""
+    forced = Cause("shuffle", 5_000, (1,), "forced", "", {"number": 2}, is_place=False)
+    needless = Cause("shuffle", 9_000, (7,), "needless", "", {"is_needless": 1}, is_place=False)
+    monkeypatch.setattr("joinsight.findings.finding.causes", lambda view: iter([forced, needless]))
+    assert list(PlanContext(execution_rows(document("tiny"))).causes) == [forced, needless]
 
 
 def test_stages_that_add_up_are_one_finding() -> None:

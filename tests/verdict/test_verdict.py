@@ -28,7 +28,7 @@ from joinsight.findings import FindingsEngine, Thresholds
 from joinsight.queries import reading
 from joinsight.store.writer import Writer
 from joinsight.verdict import Verdict, judge
-from joinsight.verdict.driver import driver
+from joinsight.verdict.driver import driver, longest_element
 from joinsight.verdict.exchanges import small_sides
 from joinsight.verdict.failure import failure_of, first_words, readable
 from joinsight.verdict.mechanisms import causes
@@ -762,28 +762,65 @@ def test_what_to_do_about_an_operator_is_up_to_what_it_does(name: str, node: str
     assert any(each.next.startswith(said) for each in its if each.code in ("compute", "python"))
 
 
-_MERGED = "AQE merged its 200 partitions, because they are small: lower spark.sql.adaptive"
+_MERGED = "AQE merged its 200 partitions, because they are small: lower spark.sql.adaptive."
 _EACH_SIZE = {"spark.sql.adaptive.coalescePartitions.parallelismFirst": "false"}
+_READ = "AQEShuffleRead coalesced"
 
 
 @pytest.mark.parametrize(
-    ("name", "settings", "said"),
+    ("name", "settings", "text", "said"),
     [
-        ("sort1", {}, "Remove repartition(1), or give it more partitions: "),
-        ("tiny", {}, "All rows come together in one task, "),
-        (
-            "gz",
-            {},
-            "AQE merged its 200 partitions, because they are small: lower spark.sql.adaptive.coalescePartitions.",
-        ),
-        ("gz", _EACH_SIZE, "AQE merged its 200 partitions, because they are small: lower spark.sql.adaptive.advisory"),
+        ("sort1", {}, _READ, "Remove repartition(1), or give it more partitions: "),
+        ("tiny", {}, _READ, "All rows come together in one task, "),
+        ("gz", {}, _READ, f"{_MERGED}coalescePartitions.minPartitionSize, "),
+        ("gz", _EACH_SIZE, _READ, f"{_MERGED}advisoryPartitionSizeInBytes, "),
+        ("gz", {}, "AQEShuffleRead local", "AQE reads the rows where they were written, "),
+        ("gz", {}, "AQEShuffleRead", "It reads only some of its partitions, as show() and LIMIT do: "),
     ],
 )
-def test_what_to_do_about_few_tasks_is_up_to_what_made_them_few(name: str, settings: dict[str, str], said: str) -> None:
+def test_what_to_do_about_few_tasks_is_up_to_what_made_them_few(
+    name: str, settings: dict[str, str], text: str, said: str
+) -> None:
     its = stored(name)
     its.execution["configuration"] = settings
+    for node in its.versions[-1]["nodes"]:
+        node["simple"] = node["simple"].replace(_READ, text)
     found = [each.next for each in imbalance(View(its)) if each.code == "few_tasks"]
-    assert [each for each in found if each.startswith(said)] == found
+    assert found
+    assert all(each.startswith(said) for each in found)
+
+
+def test_advice_by_words_is_for_operators_that_were_not_sampled() -> None:
+    its = stored("comet-regex")  # measured by the engine
+    assert judge(its).next.startswith("Simplify its regular expressions: ")
+    sampled = replace(its, task_times=[{**row, "method": "sampled"} for row in its.task_times])
+    assert judge(sampled).next.startswith("Look at its expressions: ")
+
+
+def test_a_function_above_a_join_that_multiplies_nothing_checks_no_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "which checks the 600,000 rows of the join on plz" in judge(stored("udf-of-a-join")).text
+    monkeypatch.setattr("joinsight.verdict.work._LEAST_RATIO", 100.0)
+    verdict = judge(stored("udf-of-a-join"))
+    assert (verdict.code, "which checks" in verdict.text) == ("python", False)
+
+
+def test_only_one_long_expression_makes_planning_long() -> None:
+    """Many of ordinary length don't; and the first query of an application has another reason."""
+    assert longest_element("Project [a#1, CASE WHEN (a#1 = 1) THEN concat(x, y) END AS b#2, c#3]") == 49
+    assert longest_element("HashAggregate(keys=[a#1], functions=[sum(if(a#1 > 1, 2, 3)), max(b#2)], output=[])") == 22
+    assert longest_element("Filter (a#1 > 7)") == 16
+    its = stored("long-cases")
+    its.execution["execution_id"] = 0
+    assert "characters" not in judge(its).text
+
+
+def test_a_task_of_which_the_cpu_time_is_not_known_may_have_more_to_do() -> None:
+    its = stored("slow-task")
+    (known,) = (each for each in imbalance(View(its)) if each.stage_id == 107)
+    its = replace(its, stages=[{**row, "cpu_time_ms_max": None} for row in its.stages])
+    (unknown,) = (each for each in imbalance(View(its)) if each.stage_id == 107)
+    assert unknown.code == "slow_host"
+    assert unknown.wall_ms < 0.6 * known.wall_ms
 
 
 def test_nothing_needs_to_be_done_about_a_short_query() -> None:

@@ -10,6 +10,7 @@ from joinsight.findings.phrases import join, rows
 from joinsight.plan.operators import BROADCAST_HASH_JOIN, JOIN_TYPES
 from joinsight.tables import JoinRow
 
+_NULL_AWARE = "LeftAnti, BuildRight, true"
 _EITHER_SIDE = {str(kind) for kind, sides in JOIN_TYPES.items() if len(sides) > 1}
 
 
@@ -32,9 +33,7 @@ def evaluate(context: PlanContext) -> Iterator[Finding]:
             f"The broadcast for {join(used_by[0])} has {rows(sent)}, {bytes_text(size)} in memory; the other side has"
             f" {rows(other)}.",
             {"size_bytes": size, "rows": sent, "other_rows": other, "ratio": sent / max(other, 1), "driver_ms": took},
-            "All of it goes through the driver and into the memory of each executor."
-            f" {_instead(used_by)} have this join shuffled, which may be faster: add the hint MERGE or SHUFFLE_HASH,"
-            " remove the hint BROADCAST, or lower spark.sql.autoBroadcastJoinThreshold.",
+            f"All of it goes through the driver and into the memory of each executor. {_instead(context, used_by)}",
             broadcast.node_id,
             broadcast.operator_key,
             impact_bytes=size,
@@ -42,14 +41,23 @@ def evaluate(context: PlanContext) -> Iterator[Finding]:
         )
 
 
-def _instead(used_by: Sequence[JoinRow]) -> str:
-    """What else to do, as the start of a sentence: Spark preserves the rows of one side of an outer or anti join."""
+def _instead(context: PlanContext, used_by: Sequence[JoinRow]) -> str:
+    """What else to do: Spark preserves the rows of one side of an outer or anti join, and compares NOT IN with NULL."""
+    if any(_NULL_AWARE in context.plan.nodes[each.node_id].simple for each in used_by):
+        return (
+            "NOT IN has to compare with NULL, which Spark can only do with a broadcast: use NOT EXISTS, or filter both"
+            " sides by IS NOT NULL, and Spark can shuffle the join."
+        )
     kind = next((each.join_type for each in used_by if each.join_type and each.join_type not in _EITHER_SIDE), None)
-    if kind is None:
-        return "Broadcast the other side, or"
+    other = (
+        "Broadcast the other side"
+        if kind is None
+        else f"A {kind} join cannot broadcast the other side: keep only the rows of this one whose key that side has (a"
+        " left semi join before it)"
+    )
     return (
-        f"A {kind} join cannot broadcast the other side: keep only the rows of this one whose key that side has (a left"
-        " semi join before it), or"
+        f"{other}, or have this join shuffled, which may be faster: add the hint MERGE or SHUFFLE_HASH, remove the hint"
+        " BROADCAST, or lower spark.sql.autoBroadcastJoinThreshold."
     )
 
 

@@ -168,14 +168,14 @@ class PlanContext:
     def causes(self) -> Sequence[Cause]:
         """Those of the verdict; of several about one operator that say why, the one that explains most.
 
-        Without those that are part of another, which has all of a code together.
+        Stages of tiny tasks are one: those that all of them together have, too, are left out.
         """
         found: dict[tuple[int, ...] | str, Cause] = {}
         places = []
         its = list(causes(self.view))
-        together = {cause.code for cause in its if cause.is_together and not cause.only_says_where}
+        all_tiny = {i for each in its if each.code == "tiny_tasks" and each.is_together for i in each.nodes}
         for cause in its:
-            if cause.code in together and not (cause.is_together or cause.only_says_where):
+            if cause.code == "tiny_tasks" and not cause.is_together and all_tiny.issuperset(cause.nodes) and all_tiny:
                 continue
             if cause.only_says_where:
                 places.append(cause)

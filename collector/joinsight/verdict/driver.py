@@ -57,8 +57,8 @@ LARGE_PLAN_OPERATORS = 100
 """Operators of a plan, from which on planning it takes seconds."""
 LONG_LIST_VALUES = 1_000
 """Values of a list, from which on planning it takes seconds."""
-LONG_TEXT = 5_000
-"""Characters of an operator's expressions, from which on planning and compiling them takes seconds."""
+LONG_TEXT = 15_000
+"""Characters of an expression, from which on planning and compiling it takes seconds."""
 _LIST = re.compile(r"INSET [^)]*?\.\.\. (\d+) more fields")
 _MUCH_RECEIVED = 10 * MB
 """Bytes of results, from which on receiving them takes long by itself."""
@@ -91,7 +91,7 @@ def driver(view: View) -> Iterator[Cause]:
         **{f"{k}_ms": v for k, v in parts.items()},
         "operators": len(view.plan.graph.nodes),
         "values": (values := _listed_values(view)),
-        "longest_text": (text := _longest_text(view)),
+        "longest_text": (text := _longest_text(view) if view.execution["execution_id"] else 0),
         "result_bytes": results,
     }
     received = parts["finish"] + collected
@@ -120,7 +120,7 @@ def driver(view: View) -> Iterator[Cause]:
             what += f"; it filters by a list of {values:,} values"
             advice = "Put the values into a table, and join it with the hint BROADCAST."
         elif text >= LONG_TEXT:
-            what += f"; the expressions of one operator have {text:,} characters"
+            what += f"; one of its expressions has {text:,} characters"
             advice = _LONG_TEXT
         elif len(view.plan.graph.nodes) >= LARGE_PLAN_OPERATORS:
             advice = _LARGE_PLAN
@@ -176,9 +176,25 @@ def _listed_values(view: View) -> int:
 
 
 def _longest_text(view: View) -> int:
-    """Characters of the longest expressions of an operator."""
-    kinds = ("filter", "project", "aggregate", "join")
-    return max((len(node.simple) for node in view.of_kind(*kinds)), default=0)
+    """Characters of the longest expression of an operator; most have several in a list."""
+    nodes = (node for node in view.of_kind("filter", "project", "aggregate") if len(node.simple) >= LONG_TEXT)
+    return max((longest_element(node.simple) for node in nodes), default=0)
+
+
+def longest_element(text: str) -> int:
+    """Characters of the longest element of the lists in an operator's text; of all of it, if there is no list."""
+    longest, starts, opened = 0, [0], [""]
+    for at, letter in enumerate(text):
+        if letter in "([":
+            opened.append(letter)
+            starts.append(at + 1)
+        elif letter in ")]" and len(opened) > 1:
+            start = starts.pop()
+            longest = max(longest, at - start if opened.pop() == "[" else 0)
+        elif letter == "," and opened[-1] == "[":
+            longest = max(longest, at - starts[-1])
+            starts[-1] = at + 1
+    return longest or len(text)
 
 
 def _result_bytes(view: View) -> int:

@@ -146,9 +146,17 @@ def _uneven_ms(view: View, ran: Ran, usable: int, spared: int, ratio: float) -> 
     if _reason(view, ran, ratio).code == "slow_host":
         others = (ran.run_ms - longest) / (ran.tasks - 1)
         excess = longest - others
-        without = max(others, (ran.run_ms - excess) / usable)
-        wall = max(wall, round(excess / usable), round(min(excess, ran.wall_ms - without)))
+        wall = max(wall, round(excess / usable))
+        if _knows_cpu(view, ran):  # else its rows may take more CPU
+            wall = max(wall, round(min(excess, ran.wall_ms - max(others, (ran.run_ms - excess) / usable))))
     return min(wall, ran.wall_ms)
+
+
+def _knows_cpu(view: View, ran: Ran) -> bool:
+    """Whether the CPU time of the longest task is known: that of Python and of native engines is not."""
+    names = [view.plan.nodes[i].name for i in ran.nodes]
+    elsewhere = any(operators.is_python(name) or operators.of(name).engine for name in names)
+    return bool(ran.number("cpu_time_ms_max")) and not elsewhere
 
 
 def _is_uneven(view: View, ran: Ran, usable: int, ratio: float) -> bool:
@@ -296,17 +304,28 @@ def _few_tasks_advice(view: View, ran: Ran) -> str:
             f" {f'{_COALESCE}minPartitionSize' if is_even else _ADVISORY}, or call repartition(n) before what takes"
             " long."
         )
-    if any("REPARTITION_BY" in node.simple for node in shuffles):
+    if any("REPARTITION_BY_NUM" in node.simple for node in shuffles):
         return f"Remove repartition({partitions}), or give it more partitions: what follows runs in as many tasks."
     if any(row["partitioning"] == "SinglePartition" for row in read):
         return (
             "All rows come together in one task, for an aggregation, a limit or a sort of all of them: do what takes"
             " long before that, or call repartition(n) after it."
         )
-    if read:
+    if read and partitions < (view.slots or 2):
         return "Use more partitions: raise spark.sql.shuffle.partitions."
-    if any(operators.of(node.name).kind == "scan" and view.plan.total(node, "number of files read") for node in nodes):
+    if any(node.simple.startswith("AQEShuffleRead local") for node in readers):
+        return (
+            "AQE reads the rows where they were written, by as few tasks: call repartition(n) before what takes long."
+        )
+    if read:
+        return "It reads only some of its partitions, as show() and LIMIT do: filter or aggregate before that."
+    scans = [node for node in nodes if operators.of(node.name).kind == "scan"]
+    if any("Bucketed: true" in node.simple for node in scans):
+        return "Each task reads a bucket: store more of them, or set spark.sql.sources.bucketing.enabled=false."
+    if any(view.plan.total(node, "number of files read") for node in scans):
         return "Lower spark.sql.files.maxPartitionBytes, store more files, or call repartition(n) after reading."
+    if any(node.name.startswith("BatchScan") for node in scans):
+        return "Lower the size of the table's splits, or call repartition(n) after reading."
     return "Give its source more partitions (parallelize, range, numPartitions), or call repartition(n) after it."
 
 

@@ -103,6 +103,8 @@ def multiplying(view: View) -> Iterator[Collection[int]]:
 def _checks(view: View, join: int) -> int | None:
     """The Python function that checks each pair of a join: Spark evaluates such a condition in a filter above it."""
     found = None
+    if _multiplied(view, view.plan.nodes[join]) is None:
+        return None
     for i in view.above(join):
         node = view.plan.nodes[i]
         kind = operators.of(node.name).kind
@@ -263,15 +265,18 @@ def _own_work(view: View, node_id: int, wall_ms: int, sampled: int | None, *, is
         wall_ms,
         (node_id,),
         what,
-        advice or ("" if work else _advice_by_text(node)) or _compute_advice(view, node),
+        advice or _advice_by_text(view, node, sampled) or _compute_advice(view, node),
         {"rows": rows, "is_estimate": int(is_guess), **({"work": work, "work_share": round(share, 3)} if work else {})},
         stage_of(view, node_id),
     )
 
 
-def _advice_by_text(node: Node) -> str:
+def _advice_by_text(view: View, node: Node, sampled: int | None) -> str:
     """What to do about an operator whose work was not sampled, by the functions that it calls."""
-    is_one = operators.of(node.name).kind in ("filter", "project")
+    samples = (row for row in view.stored.task_times if sampled is not None and row["node_id"] == sampled)
+    is_one = operators.of(node.name).kind in ("filter", "project") and not any(
+        row["method"] == "sampled" for row in samples
+    )
     return next((_WORK_ADVICE[work] for word, work in _WORDS.items() if is_one and word in node.simple), "")
 
 
