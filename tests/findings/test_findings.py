@@ -71,8 +71,8 @@ def only(name: str, kind: str, thresholds: Thresholds = SMALL, *earlier: int) ->
 
 
 def test_every_heuristic_finds_something_in_a_recording() -> None:
-    """Each has a real plan in which it finds something; the others are in `test_rewritten` and `test_causes`."""
-    others = {"broadcast-near-threshold", "rewritten-rows", "cache-filled-again"}
+    """Each has a real plan in which it finds something; the others are in tests of their own."""
+    others = {"broadcast-near-threshold", "rewritten-rows", "unpruned-files", "cache-filled-again"}
     assert set().union(*EXPECTED.values(), others) == {each.id for each in UNLIMITED}
 
 
@@ -107,7 +107,8 @@ def test_a_threshold_just_past_what_was_measured_silences_it(name: str, kind: st
 def test_every_threshold_decides_something() -> None:
     """Each threshold is tested above, or below by name."""
     tested = {threshold for _, _, threshold, _ in EVIDENCE_LIMITS} | {"wall_share", "wall_ms", "largest_part_share"}
-    tested |= {"stream_state_rows", "rewritten_rows", "rewritten_share"}  # in test_streams, test_rewritten
+    tested |= {"stream_state_rows"}  # in test_streams
+    tested |= {"rewritten_rows", "rewritten_share", "unpruned_files", "unpruned_share"}  # in their own tests
     source = Path(__file__).read_text()
     for field in fields(Thresholds):
         assert field.name in tested or f"{field.name}=" in source, field.name

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from rich.text import Text
 
 from joinsight.base.units import bytes_text, duration_text, ratio_text
 from joinsight.cli.listing import read_listing
+from joinsight.plan.table_files import table_files
 from joinsight.present.cost import between
 from joinsight.present.values import (
     build_side,
@@ -71,6 +73,7 @@ def print_stored(
     with open_store(database_url, data) as connection:
         stored = reading.read_plan(connection, reading.find_execution(connection, execution))
     if as_json:
+        files = table_files(stored.plan)
         everything = {
             "execution": stored.execution,
             "versions": stored.versions,
@@ -80,6 +83,7 @@ def print_stored(
             "segments": stored.segments,
             "task_times": stored.task_times,
             "caches": stored.caches,
+            "files": None if files is None else asdict(files),
         }
         click.echo(to_json(everything))
         return

@@ -29,6 +29,7 @@ from joinsight.findings import (
     repeated_shuffle,
     rewritten_rows,
     streams,
+    unpruned_files,
 )
 from joinsight.findings.finding import Finding, Heuristic, History, NoHistory, PlanContext, Waited
 from joinsight.findings.thresholds import Thresholds
@@ -48,6 +49,7 @@ _HEURISTICS: tuple[Heuristic, ...] = (
     driver_collect.HEURISTIC,
     late_replan.HEURISTIC,
     rewritten_rows.HEURISTIC,
+    unpruned_files.HEURISTIC,
     *causes.HEURISTICS,
     *streams.HEURISTICS,
 )

@@ -76,6 +76,8 @@ class Thresholds:
         100_000, "rows", "rewritten-rows: minimum number of rows that were copied without change, and"
     )
     rewritten_share: float = _threshold(0.5, "share", "rewritten-rows: minimum share of them of the rows written")
+    unpruned_files: float = _threshold(100, "count", "unpruned-files: minimum number of files that were read, and")
+    unpruned_share: float = _threshold(0.1, "share", "unpruned-files: maximum share of them that had such rows")
 
     def overridden(self, settings: Iterable[str], origin: str = OPTION) -> Thresholds:
         """With these settings, ``NAME=VALUE`` each; of bytes, a value may be written like ``64m``.

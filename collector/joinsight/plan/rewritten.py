@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from joinsight.plan.metrics import PlanMetrics
 from joinsight.plan.operators import REPLACE_DATA
+from joinsight.plan.table_files import ADDED_BYTES
 
 _COPIED = (
     "number of target rows rewritten unmodified",
@@ -22,7 +23,6 @@ _WRITTEN = (
     *("number of target rows updated", "number of target rows inserted"),
 )
 _DELETED = ("number of deleted rows", "number of rows deleted.", "number of target rows deleted")
-_ADDED_BYTES = ("number of target bytes added", "number of bytes added", "total size of added files")
 _REWRITE_MS = "time taken to rewrite the matched files"
 
 
@@ -65,6 +65,6 @@ def rewritten(plan: PlanMetrics) -> Rewritten | None:
         if copied:
             at = node if write is None else write
             sizes = {name: each.sum for name, each in plan.metrics(at).items()}
-            size = next((sizes[name] for name in _ADDED_BYTES if name in sizes), None)
+            size = next((sizes[name] for name in ADDED_BYTES if name in sizes), None)
             found = Rewritten(at.id, copied, written, deleted, size, metrics.get(_REWRITE_MS), node.id)
     return found

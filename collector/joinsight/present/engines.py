@@ -1,4 +1,4 @@
-"""Which operators of a plan a native engine ran, which ones Spark did, and what conversions between them cost."""
+"""What native engines ran, and what Spark, with the conversions between them; what table formats read and wrote."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ from collections import Counter
 
 from joinsight.analysis.stored import StoredPlan
 from joinsight.analysis.table_formats import FORMATS
-from joinsight.base.units import duration_text
+from joinsight.base.units import bytes_text, duration_text
 from joinsight.plan import operators
+from joinsight.plan.metrics import PlanMetrics
 from joinsight.plan.outline import shortened
+from joinsight.plan.table_files import table_files
 from joinsight.present.tree import clean
 
 _MOST = 6
@@ -26,6 +28,24 @@ def own_reads_text(stored: StoredPlan) -> str:
         parts += [f"{duration_text(within)} in it"] if within else []
         found += [f"{what}: {', '.join(parts)}"] if parts else []
     return "; ".join(found)
+
+
+def files_text(plan: PlanMetrics) -> str:
+    """``16 of 40 files read (38.4 KiB), 4 files added (38.4 KiB)``; empty if no table format says it."""
+    files = table_files(plan)
+    if files is None:
+        return ""
+    of = "" if files.skipped is None else f" of {(files.read or 0) + files.skipped:,}"
+    parts = [
+        *([] if files.read is None else [f"{files.read:,}{of} files read{_size(files.read_bytes)}"]),
+        *([] if files.added is None else [f"{files.added:,} files added{_size(files.added_bytes)}"]),
+        *([] if files.removed is None else [f"{files.removed:,} files removed{_size(files.removed_bytes)}"]),
+    ]
+    return ", ".join(parts)
+
+
+def _size(size: int | None) -> str:
+    return "" if size is None else f" ({bytes_text(size)})"
 
 
 def engine_text(stored: StoredPlan) -> str:

@@ -1,0 +1,71 @@
+"""Commands that read all files of their table: real ones of Delta Lake and Iceberg, whose tables have few files."""
+
+from __future__ import annotations
+
+import pytest
+from tests.documents import execution, planned
+from tests.findings.recorded import table_formats
+
+from joinsight.analysis.rows import execution_rows
+from joinsight.analysis.stored import stored_plan
+from joinsight.contract.document import Execution
+from joinsight.findings import Thresholds
+from joinsight.findings.finding import Finding, PlanContext
+from joinsight.findings.unpruned_files import HEURISTIC
+from joinsight.present.engines import files_text
+
+FILES = {
+    "delta merge": (16, 4, "16 of 16 files read (87.0 KiB), 4 files added (38.4 KiB), 4 files removed (37.6 KiB)"),
+    "delta delete": (14, 5, "14 of 14 files read (84.9 KiB), 4 files added (36.6 KiB), 5 files removed (39.7 KiB)"),
+    "iceberg merge": (8, 4, "8 of 8 files read (28.5 KiB), 4 files added (23.1 KiB), 4 files removed (22.8 KiB)"),
+    "iceberg delete": (6, 2, "6 of 6 files read (28.6 KiB), 2 files added (13.2 KiB), 2 files removed (13.9 KiB)"),
+}
+"""Files that were read, and removed, and how they are shown, in the numbers of the formats."""
+SMALL = Thresholds().overridden(["unpruned_files=6", "unpruned_share=0.5"])
+MERGE = (
+    "Execute MergeIntoCommand | | number of target files before skipping={before},"
+    " number of target files after skipping={after}, number of files removed to target={removed}"
+)
+
+
+def found(document: Execution, limits: Thresholds = SMALL) -> list[Finding]:
+    return list(HEURISTIC.evaluate(PlanContext(execution_rows(document), limits)))
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_commands_that_read_all_files_are_found(name: str) -> None:
+    """With the numbers of the format, which are also shown by themselves, and the time that looking for rows took."""
+    document = table_formats()[name]
+    (finding,) = found(document)
+    read, removed, text = FILES[name]
+    assert (finding.evidence["read_files"], finding.evidence["removed_files"]) == (read, removed)
+    assert finding.title.startswith(f"All {read} files of the table, ")
+    assert finding.waited.wall_ms is not None and finding.waited.wall_ms > 100
+    assert files_text(stored_plan(execution_rows(document)).plan) == text
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "removed", "is_found"),
+    [
+        (400, 400, 40, True),
+        (400, 400, 41, False),
+        (401, 400, 40, False),
+        (99, 99, 1, False),
+        (100, 100, 1, True),
+        (100, 100, 0, False),
+    ],
+)
+def test_files_that_were_left_out_or_changed_are_no_finding(
+    before: int, after: int, removed: int, is_found: bool
+) -> None:
+    """By default, from 100 files on, of which at most a tenth had such rows."""
+    document = planned(MERGE.format(before=before, after=after, removed=removed))
+    assert bool(found(document, Thresholds())) == is_found
+
+
+def test_what_does_not_tell_is_no_finding() -> None:
+    """Delta Lake does not count what files an UPDATE left out; a query changes none; other sources count none."""
+    assert found(table_formats()["delta update"]) == []
+    assert found(table_formats()["delta query"]) == []
+    assert found(execution()) == []
+    assert files_text(stored_plan(execution_rows(execution())).plan) == ""
