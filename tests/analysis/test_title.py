@@ -25,6 +25,10 @@ BATCH = "id = 1d6ef7a2-b4a0-4d3c-8d5e-9d3c7c1cf8a1{0}runId = 2d6ef7a2-b4a0-4d3c-
         "collect at <stdin>:1",
         "-- a comment, and nothing else",
         ":",  # what Hudi leaves of its own
+        "MERGE operation - scanning files for matches",
+        "Delta: nightly: Finding files to rewrite for UPDATE operation",
+        "Delta: Writing modified data - MERGE operation - Rewriting 4 files",
+        "Delta: Rewriting 5 files for DELETE operation",
         BATCH.format("\n"),
         BATCH.format("<br/>"),
         'Spark Connect - session_id: "7c0eb70f-91f9-4c02-8628-2cfd7f5b7d96"\nuser_context {\n  user_id: "a...',
@@ -46,6 +50,7 @@ def test_sparks_own_description_is_not_a_title(description: str) -> None:
         ("-- the nightly one\n/* v2 */ SELECT a -- first\nFROM t", "SELECT a FROM t"),
         ("SELECT '-- no comment' FROM t", "SELECT '-- no comment' FROM t"),
         ("SELECT /*+ MERGE(a) */ a FROM t", "SELECT /*+ MERGE(a) */ a FROM t"),
+        ("Delta: Compute snapshot for version: 3", "Delta: Compute snapshot for version: 3"),
         ("hourly\n" + BATCH.format("\n"), "hourly: sales → count"),
         ("hourly<br/>" + BATCH.format("<br/>"), "hourly: sales → count"),
     ],

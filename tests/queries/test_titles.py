@@ -29,8 +29,9 @@ def test_titles_of_commands_are_completed(engine: Engine) -> None:
     )
     short = ran(2, 300, description="list files", root_execution_id=1, jobs=jobs())
     long = ran(3, 400, description="sales by item", root_execution_id=1, jobs=jobs())
+    log = ran(5, 500, description="Delta: Compute snapshot for version: 5", root_execution_id=1, jobs=jobs())
     described = planned("Execute SaveAsV1TableCommand", execution_id=4, description="save as table", nested=nested)
-    Writer(engine).write([command, short, long, described])
+    Writer(engine).write([command, short, long, log, described])
     with engine.connect() as connection:
         rows = read_queries(connection, Filters(), "recent")
         assert {row["execution_id"]: row["title"] for row in rows} == {1: TITLE, 4: "save as table"}

@@ -15,7 +15,17 @@ READS_LOG = r"(^|: )(Compute snapshot for version: [0-9]+|Filtering files for qu
 """Descriptions of executions that read Delta's log, as a regular expression of Python and PostgreSQL."""
 READS_INDEX = r"\norg\.apache\.hudi\.[A-Za-z]*Index"
 """Call sites of executions that read Hudi's index, likewise."""
+_OPERATION = re.compile(
+    r"(?:^|: )(?:MERGE operation - [^:]*|Finding files to rewrite for [A-Z]+ operation"
+    r"|Writing modified data(?: - [^:]*)?|Rewriting [0-9]+ files for [A-Z]+ operation)$"
+)
+"""Delta's descriptions of what a command runs, which do not say on which table."""
 FORMATS = ("Delta's log", "Hudi's index")
+
+
+def is_operation(description: str) -> bool:
+    """Whether Delta describes a part of a command in this way."""
+    return _OPERATION.search(description[-200:]) is not None
 
 
 def reads_of(execution: Mapping[str, Any]) -> str | None:

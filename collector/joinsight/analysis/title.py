@@ -3,7 +3,8 @@
 It is the first of these that there is: the job description that the user set (for the Thrift server and the
 ``spark-sql`` shell this is the statement), the query's SQL text, the outline of the plan, the name of the action.
 Spark's own descriptions are not titles: a call site (``showString at NativeMethodAccessorImpl.java:0``), a
-micro-batch's ids, a request to a Spark Connect server. All texts come from the listener, which has redacted them.
+micro-batch's ids, a request to a Spark Connect server. Nor are Delta Lake's of what its commands run. All texts come
+from the listener, which has redacted them.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import re
 
 from joinsight.analysis.called_from import SHORT_CALL_SITE
+from joinsight.analysis.table_formats import is_operation
 from joinsight.contract.micro_batch import CONNECT_REQUEST, micro_batch
 from joinsight.plan.outline import MAX_CHARACTERS, shortened
 
@@ -37,7 +39,7 @@ def title(description: str, sql: str, outline: str) -> str | None:
     batch = micro_batch(text)
     if batch:
         return shortened(": ".join(part for part in (batch.query_name, outline or "micro-batch") if part))
-    if not is_sparks_own(text):
+    if not is_sparks_own(text) and not (outline and is_operation(text)):
         own = _own(text)
         if _has_letter(own):
             return own

@@ -14,7 +14,7 @@ from sqlalchemy import Connection, Select, Table, func, select, text, tuple_
 
 from joinsight.analysis.comparison import ComparedExecution
 from joinsight.analysis.stored import StoredPlan, uses_of
-from joinsight.analysis.table_formats import reads_of
+from joinsight.analysis.table_formats import READS_LOG, reads_of
 from joinsight.analysis.title import is_bare_command, title_of_command
 from joinsight.base.errors import ConfigurationError, NotFound
 from joinsight.base.severity import worst_first
@@ -73,7 +73,7 @@ def complete_titles(connection: Connection, rows: Iterable[Row]) -> None:
         .prefix_with(text(f"DISTINCT ON ({', '.join(f'root.{name}' for name in EXECUTION_KEY)})"))
         .where(tuple_(*key).in_(list(bare)), root.c.nested > 0, root.c.jobs == 0)
         .where(func.strpos(root.c.description, root.c.title) == 0)
-        .where(*is_its, part.c.jobs > 0, part.c.title.is_not(None))
+        .where(*is_its, part.c.jobs > 0, part.c.title.is_not(None), ~part.c.description.regexp_match(READS_LOG))
         .where(part.c.started_at.between(root.c.started_at, root.c.started_at + _LONGEST_COMMAND))
         .order_by(*key, part.c.duration_ms.desc().nulls_last(), part.c.execution_id)
     )
