@@ -18,6 +18,8 @@ from joinsight.analysis.rows import Rows, execution_rows
 from joinsight.analysis.stored import stored_plan
 from joinsight.contract.decode import decode_document
 from joinsight.contract.document import Execution
+from joinsight.gate.golden import plan_of
+from joinsight.gate.simplified import to_lines
 from joinsight.plan.engines import FALLBACK
 from joinsight.present.engines import engine_text
 from joinsight.verdict.view import View
@@ -54,6 +56,16 @@ def test_it_is_the_same_query_with_and_without_comet(name: str) -> None:
     assert TITLES.get(name) in (None, comet.execution.title)
     assert keys(comet) == keys(spark)
     assert comet.execution.plan_fingerprint != spark.execution.plan_fingerprint
+
+
+@pytest.mark.parametrize("name", recorded("comet"))
+def test_its_golden_plan_is_the_same(name: str) -> None:
+    """So `gate` and golden plans compare both, and name only what else changed."""
+    comet, spark = (
+        to_lines(plan_of(rows.plan_node, rows.plan_edge, rows.joins, rows.aqe_decision))
+        for rows in (recorded("comet")[name], recorded("spark")[name])
+    )
+    assert comet == spark
 
 
 def test_time_in_native_calls_is_that_of_operators() -> None:

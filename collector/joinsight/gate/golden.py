@@ -23,6 +23,7 @@ from joinsight.gate.simplified import PlanLine, from_lines, simplified, to_lines
 from joinsight.plan.decisions import JOIN_STRATEGY
 from joinsight.plan.graph import Graph, Node
 from joinsight.plan.operators import BROADCAST_HASH_JOIN
+from joinsight.plan.spark_texts import spark_graph
 from joinsight.tables import AqeDecisionRow, JoinRow, PlanEdgeRow, PlanNodeRow
 
 SETTINGS = (
@@ -59,7 +60,7 @@ def plan_of(
 ) -> Sequence[PlanLine]:
     """The simplified final plan of an execution, from its rows."""
     drawn = tuple(Node(n.node_id, n.name, n.simple, metadata=n.metadata or {}, is_cluster=n.is_cluster) for n in nodes)
-    graph = Graph(drawn, tuple((edge.child_id, edge.parent_id) for edge in edges))
+    graph = spark_graph(Graph(drawn, tuple((edge.child_id, edge.parent_id) for edge in edges)))
     joins = list(joins)
     changed = {each.operator_key for each in decisions if each.kind == JOIN_STRATEGY}
     by_aqe = {join.node_id for join in joins if join.strategy == BROADCAST_HASH_JOIN and join.operator_key in changed}
