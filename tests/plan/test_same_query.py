@@ -22,6 +22,7 @@ from joinsight.gate.golden import plan_of
 from joinsight.gate.simplified import to_lines
 from joinsight.plan.engines import FALLBACK
 from joinsight.present.engines import engine_text
+from joinsight.verdict.driver import may_be_contended
 from joinsight.verdict.view import View
 
 RECORDED = Path(__file__).parent / "recorded"
@@ -119,5 +120,6 @@ def test_tasks_do_not_wait_for_cpus_while_comets_threads_work() -> None:
         view = View(stored_plan(rows))
         assert view.ran
         assert {view.stretch(ran) for ran in view.ran if ran.nodes} == {1.0}, name
+        assert not may_be_contended(view)
     of_spark = View(stored_plan(recorded("spark")["smj"]))
     assert max(map(of_spark.stretch, of_spark.ran)) > 1

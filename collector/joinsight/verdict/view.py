@@ -156,6 +156,11 @@ class View:
         return max([*declared, *seen, self.stored.slots or 0]) or None
 
     @cached_property
+    def is_cpu_known(self) -> bool:
+        """Whether the CPU time of tasks is that of their work: threads of native engines are not counted."""
+        return not any(operators.of(node.name).engine in THREADED for node in self.plan.graph.nodes)
+
+    @cached_property
     def full_cpu_share(self) -> float | None:
         """CPU time to run time of tasks while they ran in all slots, the largest of all stages; None: unknown."""
         slots = self.slots or 0
