@@ -6,6 +6,7 @@ scale 0.2; the description is the name.
 
 from __future__ import annotations
 
+import dataclasses
 import gzip
 from functools import cache
 from pathlib import Path
@@ -22,7 +23,7 @@ from joinsight.gate.golden import plan_of
 from joinsight.gate.simplified import to_lines
 from joinsight.plan.engines import FALLBACK
 from joinsight.present.engines import engine_text
-from joinsight.verdict.driver import may_be_contended
+from joinsight.verdict.driver import contention, may_be_contended
 from joinsight.verdict.view import View
 
 RECORDED = Path(__file__).parent / "recorded"
@@ -35,11 +36,19 @@ TITLES = {
 
 
 @cache
+def documents(engine: str) -> dict[str, Execution]:
+    """The document of each query."""
+    lines = gzip.decompress((RECORDED / f"{engine}.ndjson.gz").read_bytes()).splitlines()
+    return {e.description: e for line in lines if isinstance(e := decode_document(line), Execution)}
+
+
+@cache
 def recorded(engine: str) -> dict[str, Rows]:
     """The rows of each query, with the title that its plan gives."""
-    lines = gzip.decompress((RECORDED / f"{engine}.ndjson.gz").read_bytes()).splitlines()
-    documents = (each for line in lines if isinstance(each := decode_document(line), Execution))
-    return {e.description: execution_rows(replace(e, description="", statement=None)) for e in documents}
+    return {name: execution_rows(replace(e, description="", statement=None)) for name, e in documents(engine).items()}
+
+
+HALVES = {"duration_ms": "duration_ms", "run_time_ms": "task_time_ms"}
 
 
 def keys(rows: Rows) -> set[str | None]:
@@ -109,6 +118,9 @@ def test_why_spark_ran_an_operator() -> None:
     nodes = [replace(node, metadata=reason if node.name == "Window" else {}) for node in e.nodes]
     text = engine_text(stored_plan(execution_rows(replace(e, nodes=nodes))))
     assert text == "Comet ran 1 of 3 operators, Spark ran 2 Window; Window is Spark's: frame is not supported"
+    nodes = [replace(node, metadata={FALLBACK: "?"} if node.name == "Window" else {}) for node in e.nodes]
+    redacted = engine_text(stored_plan(execution_rows(replace(e, nodes=nodes))))
+    assert redacted == "Comet ran 1 of 3 operators, Spark ran 2 Window"
     e = planned("Range | (0, 5)")
     text = engine_text(stored_plan(execution_rows(replace(e, nodes=[replace(e.nodes[0], metadata=reason)]))))
     assert text == "Comet ran no operator, Spark ran Range; Range is Spark's: frame is not supported"
@@ -117,8 +129,12 @@ def test_why_spark_ran_an_operator() -> None:
 def test_tasks_do_not_wait_for_cpus_while_comets_threads_work() -> None:
     """Spark counts the CPU time of a task's own thread only: how busy its host was is not known."""
     for name, rows in recorded("comet").items():
-        view = View(stored_plan(rows))
+        stored = stored_plan(rows)
+        half = {name: stored.execution[column] // 2 for name, column in HALVES.items()}
+        cpu = sum(stage.cpu_time_ns for stage in documents("comet")[name].stages) // 1_000_000
+        view = View(dataclasses.replace(stored, earlier=[{**half, "cpu_time_ms": cpu}]))
         assert view.ran
+        assert not list(contention(view))
         assert {view.stretch(ran) for ran in view.ran if ran.nodes} == {1.0}, name
         assert not may_be_contended(view)
     of_spark = View(stored_plan(recorded("spark")["smj"]))

@@ -384,6 +384,20 @@ def test_native_operators_that_measure_no_time() -> None:
     assert not any(row["node"].startswith("CometExpand") for row in parts)
 
 
+def test_a_sparks_operator_beside_native_ones() -> None:
+    """Calls are of these, of which it takes what samples say; in a stage without samples, it has no time."""
+    drawing = NATIVE.replace("CometFilter | [k#1], (k#1 > 5) | total time", "Window | [row_number()] | no time")
+    parts = spent(drawing, {"native": 8, "operator Window": 1, "other": 1}, 1_000)
+    assert sum(row["task_time_ms"] for row in parts if row["node"].startswith("window")) == 100
+    assert of_operators(parts) == {"CometSort [k#1]": 600, "CometExchange": 100, "CometNativeScan": 100, "": 200}
+    stages = [
+        Stage(number, 0, "", tasks=1, state="succeeded", samples=samples, run_time_ms=1_000)
+        for number, samples in ((7, {}), (8, {"other": 1}))
+    ]
+    rows = stored_rows(planned(drawing, stages=stages))["task_time"]
+    assert {row["part"] for row in rows if row["stage_id"] == 7} == {"sort", "scan", "shuffle_write", "rest"}
+
+
 def test_native_operators_that_took_less_than_a_millisecond() -> None:
     """They divide the time of their stage like others."""
     rows = spent(NATIVE.replace("0000000", "00"), {"native": 1}, 100)

@@ -14,7 +14,7 @@ import pytest
 from click.testing import CliRunner
 from sqlalchemy import Engine
 from tests.documents import application
-from tests.plan.test_same_query import recorded
+from tests.plan.test_same_query import documents, recorded
 from tests.why.changed import longer_commit, longer_stage
 
 from joinsight.analysis.rows import execution_rows
@@ -80,6 +80,30 @@ def test_accepted_advice_that_only_one_run_follows(knows: str) -> None:
     )
     assert "it runs without accepted advice: broadcast it, which saved 9 ms" in str(explain(a, b).causes[0])
     assert "it follows accepted advice now: broadcast it" in str(explain(b, a).causes[0])
+
+
+@pytest.mark.parametrize("name", documents("comet"))
+def test_longer_work_of_comets_threads_is_neither_more_cpu_time_nor_waiting(name: str) -> None:
+    """Which of them it is, nobody knows; where earlier runs differ as much, it is their scatter."""
+    e = documents("comet")[name]
+    longest = max(e.stages, key=lambda stage: stage.run_time_ms)
+    more = 2 * longest.run_time_ms
+    slow = stored_plan(execution_rows(longer_stage(e, longest.id, more // 2, run_time_ms=more)))
+    a = stored_plan(execution_rows(e))
+    run = sum(stage.run_time_ms for stage in e.stages)
+    cpu = sum(stage.cpu_time_ns for stage in e.stages) // 1_000_000
+    for factors in ([1.0] * 9, [1.0, 2.5, 1.2, 3.0, 1.5, 2.8, 1.1, 2.2, 1.9]):
+        earlier = [
+            {
+                "duration_ms": round(a.execution["duration_ms"] * f),
+                "cpu_time_ms": cpu,
+                "waited_ms": round(run * f) - cpu,
+            }
+            for f in factors
+        ]
+        why = explain(replace(a, earlier=earlier), replace(slow, earlier=earlier))
+        assert not {"cpu_per_row", "contention"} & {cause.code for cause in why.causes}
+    assert why.is_normal
 
 
 @pytest.mark.parametrize("name", CHANGED)

@@ -65,7 +65,8 @@ def engine_text(stored: StoredPlan) -> str:
             ran[operator.engine] += 1
         else:
             of_spark[clean(node.name)] += 1
-            if reason := stored.fallbacks.get(node.id):
+            reason = stored.fallbacks.get(node.id, "")
+            if any(map(str.isalpha, reason)):  # without literals, nothing may be left of it
                 reasons.setdefault(reason, clean(node.name))
     if not ran and not reasons:
         return ""

@@ -37,7 +37,9 @@ class PlanNodeRow(ExecutionKey, frozen=True, kw_only=True):
     task_time_ms: Ms | None = column("run time of tasks that went into it (docs/task-time.md); NULL: unknown")
     task_time_error_ms: Ms | None = column("its standard error; NULL: not sampled")
     task_time_method: str | None = column("sampled, or metrics: measured by Spark")
-    metadata: Strings | None = column("metadata of file scans: location, format, filters, read schema")
+    metadata: Strings | None = column(
+        "metadata of file scans: location, format, filters, read schema; Fallback: why Spark ran it, and not Comet"
+    )
 
 
 class PlanEdgeRow(ExecutionKey, frozen=True, kw_only=True):

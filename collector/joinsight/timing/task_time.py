@@ -169,10 +169,10 @@ def _with_native(stage: Stage, sampled: Sequence[Spent], native: _Native | None)
     rest = {index: each.task_time_ms for index, each in enumerate(others)}
     if not any(rest.values()):
         whole = stage.run_time_ms
-    found = _divided(stage, whole, its, is_all=not native.untimed or measured >= whole)
+    found = _divided(stage, whole, its, is_all=not native.untimed_in_calls or measured >= whole)
     if whole > sum(each.task_time_ms for each in found):  # operators that measure no time ran there, too
         left = whole - sum(each.task_time_ms for each in found)
-        node = native.untimed[0] if len(native.untimed) == 1 else None
+        node = native.untimed_in_calls[0] if len(native.untimed_in_calls) == 1 else None
         method: Method = "stage" if node is None else "metrics"
         found.append(Spent(stage.id, stage.attempt, "operator", node, None, left, None, method))
     if any(rest.values()):
@@ -263,7 +263,7 @@ def _measured(stage: Stage, measured: Sequence[Spent], native: _Native | None, *
     rest = stage.run_time_ms - sum(each.task_time_ms for each in measured)
     if rest < 0:  # they overlap
         measured, rest = [], stage.run_time_ms
-    if rest and is_short and native is not None and len(native.untimed) == 1:
+    if rest and is_short and native is not None and len(native.untimed) == len(native.untimed_in_calls) == 1:
         measured.append(Spent(stage.id, 0, "operator", native.untimed[0], None, rest, None, "metrics"))
         rest = 0
     for each in sorted(measured, key=lambda each: -each.task_time_ms):
@@ -318,6 +318,8 @@ class _Native(NamedTuple):
     """The nodes of these that convert between rows and columns, which are called by themselves."""
     untimed: Sequence[int]
     """The operators of the stage that measured no time, but for those that take none."""
+    untimed_in_calls: Sequence[int]
+    """The engine's of these: Spark's do not run in its calls."""
     read: Mapping[int, int]
     """The bytes that it read of shuffles, by node."""
 
@@ -363,16 +365,13 @@ def _natively(plan: PlanMetrics, stages: Sequence[Stage], attempts: Mapping[int,
     conversions = frozenset(node.id for node in engines if operators.of(node.name).is_wrapper)
     ran = Stages(plan).ran
     timed = {node.id for node in engines if any(m.name in operators.of(node.name).native_times for m in node.metrics)}
-    return {
-        stage: _Native(
-            took,
-            conversions,
-            [i for i in ran.get(stage, ()) if i not in timed and not _takes_no_time(plan, i, ran[stage])],
-            read[stage],
-        )
-        for stage, took in found.items()
-        if took
-    }
+    by_stage = {}
+    for stage, took in found.items():
+        if took:
+            untimed = [i for i in ran.get(stage, ()) if i not in timed and not _takes_no_time(plan, i, ran[stage])]
+            in_calls = [i for i in untimed if operators.of(plan.nodes[i].name).engine]
+            by_stage[stage] = _Native(took, conversions, untimed, in_calls, read[stage])
+    return by_stage
 
 
 def _by_run_time(measured: Accumulator | None, unit: int, run_times: Mapping[int, int]) -> Mapping[int, int]:

@@ -291,7 +291,7 @@ _BUSY = 0.7
 def may_be_contended(view: View) -> bool:
     """Whether tasks had the CPU for so little of their run time that earlier runs may say more."""
     run = sum(ran.run_ms for ran in view.ran)
-    return view.is_cpu_known and 0 < sum(ran.cpu_ms for ran in view.ran) < _BUSY * run
+    return all(map(view.knows_cpu, view.ran)) and 0 < sum(ran.cpu_ms for ran in view.ran) < _BUSY * run
 
 
 def contention(view: View) -> Iterator[Cause]:

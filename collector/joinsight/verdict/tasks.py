@@ -131,6 +131,8 @@ def _even_ms(view: View, ran: Ran, usable: int) -> float:
 
     In stages that have all slots, tasks then have the CPU for a smaller share of their run time.
     """
+    if not view.knows_cpu(ran):
+        return ran.run_ms / usable
     share = ran.cpu_ms / ran.run_ms
     when_full = min(share, view.full_cpu_share or share)
     return ran.run_ms / min(usable, max(_LEAST_AT_ONCE, usable * when_full / share)) if share else ran.run_ms / usable
@@ -394,7 +396,7 @@ def _reason(view: View, ran: Ran, ratio: float) -> _Reason:
         text, evidence = f": {text}, although all read about as much", {"made_ratio": round(its, 1)}
         return _Reason("output_skew", (node_id,), text, _output_advice(view, node_id), evidence)
     cpu = ran.ratio(ran.number("cpu_time_ms_max"), ran.cpu_ms)
-    if cpu is not None and view.is_cpu_known and cpu - 1 >= _EXPLAINED * (ratio - 1):
+    if cpu is not None and view.knows_cpu(ran) and cpu - 1 >= _EXPLAINED * (ratio - 1):
         text = f": its rows took {times(cpu)} as much CPU, although all read about as much"
         advice = "Look at what its rows have more of: long texts, large arrays, values that are slow to compute."
         return _Reason("output_skew", ran.nodes[:3], text, advice, {"cpu_ratio": round(cpu, 1)})

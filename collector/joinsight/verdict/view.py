@@ -155,10 +155,9 @@ class View:
         declared = [row["slots"] for row in self.stored.stages if row.get("slots")]
         return max([*declared, *seen, self.stored.slots or 0]) or None
 
-    @cached_property
-    def is_cpu_known(self) -> bool:
-        """Whether the CPU time of tasks is that of their work: threads of native engines are not counted."""
-        return not any(operators.of(node.name).engine in THREADED for node in self.plan.graph.nodes)
+    def knows_cpu(self, ran: Ran) -> bool:
+        """Whether the CPU time of a stage is that of its work: threads of native engines are not counted."""
+        return not any(operators.of(self.plan.nodes[i].name).engine in THREADED for i in ran.nodes or self.plan.nodes)
 
     @cached_property
     def full_cpu_share(self) -> float | None:
@@ -285,8 +284,8 @@ class View:
         The CPU time of Python and of threads of native engines is not known.
         """
         worked = ran.cpu_ms + ran.number("gc_time_ms")
-        names = [self.plan.nodes[i].name for i in ran.nodes]
-        if not worked or any(operators.is_python(name) or operators.of(name).engine in THREADED for name in names):
+        is_python = any(operators.is_python(self.plan.nodes[i].name) for i in ran.nodes)
+        if not worked or is_python or not self.knows_cpu(ran):
             return 1.0
         return max(1.0, min(_MOST_STRETCH, ran.run_ms / worked))
 

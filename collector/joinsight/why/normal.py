@@ -83,6 +83,8 @@ class Scatter:
 
     def _is_more_work(self) -> bool:
         """Whether other work took other CPU time, which scatters less than wall time, and it took as much longer."""
+        if self.both.a.is_threaded or self.both.b.is_threaded:
+            return False
         first, last = (
             sum(s.parts["cpu"] + s.parts["python"] for s in its.stages) for its in (self.both.a, self.both.b)
         )

@@ -144,23 +144,21 @@ class StageRun:
 
     @cached_property
     def is_threaded(self) -> bool:
-        """Whether a native engine worked in threads of its own, whose CPU time is not among that of the tasks."""
+        """Whether a native engine worked in threads of its own, whose CPU time is not among that of the tasks.
+
+        Then nothing tells whether tasks worked or waited: both are `wait`.
+        """
         nodes = (self.view.plan.nodes[node_id] for node_id in self.view.breakdown.ran(self.stage_id))
         return any(operators.of(node.name).engine in THREADED for node in nodes)
 
     @property
     def cpu_ms(self) -> float:
-        """CPU time of its tasks; where it is not known, what they did not wait for anything measured."""
-        if self.is_threaded:
-            waited = self.total("gc_time_ms") + self.total("shuffle_fetch_wait_ms")
-            return max(0.0, self.run_ms - waited - self.total("shuffle_write_time_ns") / 1e6)
+        """CPU time of its tasks."""
         return self.total("cpu_time_ns") / 1e6
 
     @property
     def waited_ms(self) -> float:
-        """Run time that is neither CPU time nor measured waiting; 0 if the CPU time is not known."""
-        if self.is_threaded:
-            return 0
+        """Run time that is neither CPU time nor measured waiting."""
         known = self.total("gc_time_ms") + self.total("shuffle_fetch_wait_ms")
         known += (self.total("cpu_time_ns") + self.total("shuffle_write_time_ns")) // 1_000_000
         return max(0, self.run_ms - known)
@@ -191,6 +189,8 @@ def follows_cpu(one: StageRun, other: StageRun) -> tuple[bool, bool]:
     On busy hosts, what takes twice the CPU time also waits up to twice as long for it: of a wait that changed more,
     only the ratio of both tells how busy they were, and one that changed less tells nothing.
     """
+    if one.is_threaded or other.is_threaded:
+        return False, False
     parts = [[its.parts[name] / max(1, its.handled) for its in (one, other)] for name in ("cpu", "wait")]
     if not all(map(min, parts)):
         return False, False
@@ -282,6 +282,11 @@ class RunPlaces:
             found[s["cause"]] = found.get(s["cause"], 0) + s["end_ms"] - s["start_ms"]
         beside = sum(self._beside.values())
         return {**found, "waiting": found.get("waiting", 0) - beside} if beside else found
+
+    @property
+    def is_threaded(self) -> bool:
+        """Whether that is so in one of its stages (see `StageRun`)."""
+        return any(stage.is_threaded for stage in self.stages)
 
     @cached_property
     def engines(self) -> Mapping[str, int]:

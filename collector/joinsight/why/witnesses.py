@@ -60,6 +60,8 @@ def has_other_skew(one: StageRun, other: StageRun) -> bool:
 
 def has_other_cpu(one: StageRun, other: StageRun) -> bool:
     """Whether the rows of a stage took so much more or less CPU time that it is no chance."""
+    if one.is_threaded or other.is_threaded:
+        return False
     cpu = [its.parts["cpu"] + its.parts["python"] for its in (one, other)]
     per_row = [its / max(1, stage.handled) for its, stage in zip(cpu, (one, other), strict=True)]
     return max(cpu) >= _LEAST_CPU_MS and ratio(*per_row) >= _OTHER_CPU
@@ -76,6 +78,8 @@ def witness(code: str, one: StageRun, other: StageRun) -> str:
 
 
 def _cpu_per_row(one: StageRun, other: StageRun) -> str:
+    if one.is_threaded or other.is_threaded:
+        return ""
     each = [(its.parts["cpu"] + its.parts["python"]) / max(1, its.handled) * 1000 for its in (one, other)]
     if ratio(*each) < MOVED:
         return ""
@@ -121,7 +125,7 @@ def _driver(one: StageRun, other: StageRun) -> str:
 
 def _contention(one: StageRun, other: StageRun) -> str:
     cpu = [_of_run(its, "cpu_time_ns", 1e6) for its in (one, other)]
-    if abs(cpu[1] - cpu[0]) < 0.05:
+    if one.is_threaded or other.is_threaded or abs(cpu[1] - cpu[0]) < 0.05:
         return ""
     return f"tasks of stage {other.stage_id} had the CPU for {cpu[1]:.0%} of their run time, {cpu[0]:.0%} before"
 
