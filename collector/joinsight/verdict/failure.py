@@ -189,7 +189,7 @@ _FAILURES = (
         "Something did not answer in time: look at the load of the driver, of the executors and of what they call.",
     ),
 )
-_OTHER = Failure(re.compile(""), "Look at the error: joinsight plan prints it in full.")
+_OTHER = Failure(re.compile(""), "Read the whole error, on the page of the execution or by joinsight plan.")
 _TASK = re.compile(r"[Mm]ost recent failure(?: reason)?: *(?:Lost task [^\n]*?\(TID \d+\) \([^()\n]*\): *)?")
 _STAGE = re.compile(r"\bin stage (\d{1,9})\.\d|(?:ShuffleMap|Result)Stage (\d{1,9})\b")
 _PYTHON_ERROR = re.compile(r"^(?!Traceback|Caused by)[A-Za-z_][\w.]*(?::.*)?$", re.MULTILINE)
