@@ -232,13 +232,17 @@ def test_the_lists_of_queries_jobs_and_streams(engine: Engine) -> None:
     for ask in (
         lambda c: browse.read_query_groups(c, SINCE, Filters(limit=50)),
         lambda c: browse.read_query_groups(c, SINCE, Filters(job="test7", limit=50)),
+        lambda c: browse.read_query_groups(c, SINCE, Filters(user=User("r8"), limit=50)),
+        lambda c: trends.read_jobs(c, SINCE, Filters(user=User("u7"), limit=50)),
         lambda c: browse.read_owners(c, ["test7", "test8"], SINCE),
         lambda c: lists.read_streams(c, SINCE),
         lambda c: browse.read_pace(c, stream, SINCE),
     ):
-        (plan,) = plans_of(engine, ask)
-        assert not scanned(plan), plan
+        *looked_up, plan = plans_of(engine, ask)
+        assert not any(map(scanned, [*looked_up, plan])), plan
         assert months(plan) <= {"2025_12"}, plan
+        if looked_up:
+            assert "_user_name_started_at_idx" in plan, plan
 
 
 def test_until_there_are_enough_runs(engine: Engine) -> None:

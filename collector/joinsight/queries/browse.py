@@ -14,6 +14,7 @@ from sqlalchemy import Connection, select, text, true, tuple_
 from joinsight.queries.filters import Filters
 from joinsight.queries.reading import complete_titles, read_rows
 from joinsight.queries.trends import WINDOW
+from joinsight.queries.users import looked_up
 from joinsight.tables import EXECUTION_KEY, Row, execution, is_part
 
 _STREAM = ("streaming_query_id", "streaming_run_id")
@@ -26,7 +27,7 @@ _GROUP = text(
 )
 _BY_TIME = text("sum(duration_ms) DESC NULLS LAST, job_name, query_shape")
 _USERS = text(
-    "SELECT listed.job AS job_name, its.tags, coalesce(its.user_name, a.spark_user) AS user_name"
+    "SELECT listed.job AS job_name, its.tags, coalesce(nullif(its.user_name, ''), a.spark_user) AS user_name"
     " FROM unnest(CAST(:jobs AS text[])) AS listed(job)"
     " CROSS JOIN LATERAL (SELECT e.tags, e.user_name, e.application_id, e.attempt_id FROM execution AS e"
     " WHERE e.job_name = listed.job AND e.started_at >= :since ORDER BY e.started_at DESC LIMIT 1) AS its"
@@ -60,7 +61,7 @@ def read_query_groups(connection: Connection, since: datetime, filters: Filters)
     """The queries that ran since then by these filters, those that took most time first."""
     c = execution.c
     ran = select(_GROUP).where(c.started_at >= since, ~c.is_outer, c.query_shape.is_not(None), ~is_part(execution))
-    ran = ran.where(*filters.of_execution(execution)).group_by(c.job_name, c.query_shape)
+    ran = ran.where(*looked_up(connection, filters).of_execution(execution)).group_by(c.job_name, c.query_shape)
     groups = ran.order_by(_BY_TIME).limit(filters.limit).subquery("ran")
     e = execution.alias("e")
     key = [e.c[name] for name in EXECUTION_KEY]
@@ -77,7 +78,7 @@ def read_query_groups(connection: Connection, since: datetime, filters: Filters)
 
 def matching(connection: Connection, rows: Sequence[Row], filters: Filters) -> list[Row]:
     """The rows whose execution matches the filters; each has its key, or NULL in it, and then matches none."""
-    conditions = filters.of_execution(execution)
+    conditions = looked_up(connection, filters).of_execution(execution)
     if not conditions or not rows:
         return list(rows)
     keys = [tuple(row[name] for name in EXECUTION_KEY) for row in rows]

@@ -216,7 +216,7 @@ class User:
 
     name: str
     applications: tuple[str, ...] | None = None
-    """The ids of those that Spark ran as this user, where `lists` has looked up that they are few."""
+    """The ids of those that Spark ran as this user, where `users` has looked up that they are few."""
 
 
 def _is_of_user(source: FromClause, user: User) -> ColumnElement[bool]:
@@ -228,7 +228,8 @@ def _is_of_user(source: FromClause, user: User) -> ColumnElement[bool]:
     if ids is None:
         ids = select(application.c.application_id).where(application.c.spark_user == user.name)
     ran = false() if ids == () else source.c.application_id.in_(ids)
-    return (source.c.user_name == user.name) | (source.c.user_name.is_(None) & ran)
+    its = source.c.user_name
+    return (its == user.name) | ((its.is_(None) | (its == "")) & ran)  # an empty one: of before schema 10
 
 
 def _kinds() -> list[str]:

@@ -28,12 +28,12 @@ from joinsight.analysis.stored import StoredPlan
 from joinsight.analysis.table_formats import READS_INDEX, READS_LOG
 from joinsight.queries.filters import FILTERS, SORTS, Filters, Of, Sort
 from joinsight.queries.reading import Key, complete_titles, find_execution, read_plan, read_rows
+from joinsight.queries.users import looked_up
 from joinsight.tables import (
     EXECUTION_KEY,
     IMPACT,
     SEVERITY_RANK,
     Row,
-    application,
     broadcast,
     execution,
     finding,
@@ -81,7 +81,7 @@ def cursor_at(row: Row, sort: str, *, is_before: bool = False) -> Cursor:
 
 def read_queries(connection: Connection, filters: Filters, sort: str, cursor: Cursor | None = None) -> list[Row]:
     """Executions that match the filters, sorted and limited; next to the cursor's row, if any."""
-    rows = read_rows(connection, _queries(_looked_up(connection, filters), sort, cursor))
+    rows = read_rows(connection, _queries(looked_up(connection, filters), sort, cursor))
     complete_titles(connection, rows)
     return rows[::-1] if cursor is not None and cursor.is_before else rows
 
@@ -136,7 +136,7 @@ def count_hidden(connection: Connection, filters: Filters, start: Cursor | None,
         select(literal_column("1"))
         .select_from(execution)
         .where(~has_work(execution), ~is_part(execution))
-        .where(*_looked_up(connection, filters).of_execution(execution), *bounds)
+        .where(*looked_up(connection, filters).of_execution(execution), *bounds)
     )
     return connection.scalar(select(func.count()).select_from(hidden.limit(MOST_HIDDEN).subquery())) or 0
 
@@ -144,21 +144,8 @@ def count_hidden(connection: Connection, filters: Filters, start: Cursor | None,
 _TABLES = {"shuffles": shuffle_table, "broadcasts": broadcast, "joins": joins, "findings": finding}
 
 
-_FEW_APPLICATIONS = 1_000
-
-
-def _looked_up(connection: Connection, filters: Filters) -> Filters:
-    """The filters with the applications of a user, if these are few: PostgreSQL then starts with them."""
-    user = filters.user
-    if user is None or user.applications is not None:
-        return filters
-    ids = select(application.c.application_id).where(application.c.spark_user == user.name)
-    found = tuple(connection.scalars(ids.limit(_FEW_APPLICATIONS + 1)))
-    return replace(filters, user=replace(user, applications=found)) if len(found) <= _FEW_APPLICATIONS else filters
-
-
 def _list(connection: Connection, name: str, filters: Filters, sort: str) -> Select[Any]:
-    filters = _looked_up(connection, filters)
+    filters = looked_up(connection, filters)
     if name == "queries":
         return _queries(filters, sort)
     if name == "finding_groups":

@@ -11,6 +11,7 @@ from sqlalchemy import Connection, select, text
 
 from joinsight.queries.filters import Filters
 from joinsight.queries.reading import complete_titles
+from joinsight.queries.users import looked_up
 from joinsight.tables import EXECUTION_KEY, IS_PART, Row, execution
 
 MAX_JOBS = 1_000
@@ -66,7 +67,11 @@ class Trend:
 def read_jobs(connection: Connection, since: datetime, filters: Filters = _ALL) -> list[Row]:
     """The jobs that ran since then by these filters, those with the longest queries first."""
     c = execution.c
-    jobs = select(_JOB).where(c.started_at >= since, ~c.is_outer, *filters.of_execution(execution)).group_by(c.job_name)
+    jobs = (
+        select(_JOB)
+        .where(c.started_at >= since, ~c.is_outer, *looked_up(connection, filters).of_execution(execution))
+        .group_by(c.job_name)
+    )
     jobs = jobs.order_by(text(f"{_QUERY_MS} DESC NULLS LAST, job_name")).limit(filters.limit)
     return [dict(row) for row in connection.execute(jobs).mappings()]
 
