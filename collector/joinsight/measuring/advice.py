@@ -355,7 +355,8 @@ class _Trials:
         try:
             yield
         except Stopped:
-            reason = f"Stopped after {self._limit_s():.0f} s: slower than the query as it is."
+            slow = f"Stopped after {self._longest_s:.0f} s: slower than the query as it is."
+            reason = self._too_small() if self._left() <= 0 else slow
             self._refuse(proposal, reason, same_result)
         except Exception as error:
             self._refuse(proposal, f"It failed: {_first_line(error)}", same_result)

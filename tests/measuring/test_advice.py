@@ -1,0 +1,28 @@
+"""Why `try_advice` refuses a variant whose run was stopped."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+
+from joinsight.measuring.advice import Stopped, _Trials
+from joinsight.measuring.proposals import TASKS, Proposal
+
+
+@pytest.mark.parametrize(
+    ("left_s", "reason"),
+    [
+        (1000.0, "Stopped after 30 s: slower than the query as it is."),
+        (-1.0, "The budget of 60 s is too small to decide."),
+    ],
+)
+def test_a_run_that_was_stopped(left_s: float, reason: str) -> None:
+    """By the end of the budget, or because it took three times as long as the query: only that is slower."""
+    trials: Any = object.__new__(_Trials)
+    trials._deadline, trials._longest_s, trials._budget_s, trials._refused = time.monotonic() + left_s, 30.0, 60, []
+    with trials._refusing(Proposal("variant", "code", TASKS), True):
+        raise Stopped("stopped")
+    [decided] = trials._refused
+    assert decided.reason == reason
