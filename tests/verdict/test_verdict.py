@@ -216,10 +216,10 @@ _TASK = (
             "java.lang.OutOfMemoryError: Java heap space.",
             "spark.driver.memory",
         ),
-        ('{"errorClass":' + "[" * 10_000, "errorClass", "Look at the error"),
-        (f"No: {'set a setting ' * 20}", " a setti…", "Look at the error"),
+        ('{"errorClass":' + "[" * 10_000, "errorClass", "Read the whole error"),
+        (f"No: {'set a setting ' * 20}", " a setti…", "Read the whole error"),
         ("java.io.InterruptedIOException: timeout", "InterruptedIOException: timeout", "did not answer in time"),
-        ("", "for an unknown reason", "Look at the error"),
+        ("", "for an unknown reason", "Read the whole error"),
     ],
 )
 def test_a_failed_query_says_why_it_failed_and_no_way_to_be_faster(error: str, words: str, advice: str) -> None:
