@@ -26,7 +26,7 @@ from tests.waiting import until
 MEASUREMENTS = 15  # of each of two threads, while two others run queries
 
 builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
-builder = builder.config("spark.joinsight.shutdownTimeout", "1s")
+builder = builder.config("spark.joinsight.shutdownTimeout", "1s").config("spark.driver.extraClassPath", sys.argv[2])
 spark = builder.config("spark.sql.shuffle.partitions", "2").getOrCreate()
 joinsight.attach(SparkSession.builder, url="http://127.0.0.1:9")
 context = spark.sparkContext
@@ -66,6 +66,16 @@ def measured_with(action: Callable[[], Any]) -> dict[str, Any]:
 def listeners() -> int:
     return sum("Joinsight" in each.getClass().getName() for each in bus.listeners())
 
+
+# A query that ended before the block, of which listeners are told later
+late = context._jvm.Late()
+context._jsc.sc().addSparkListener(late)
+for _ in range(3):
+    spark.range(3).count()
+with joinsight.measure(spark) as measured:
+    spark.range(5).collect()
+context._jsc.sc().removeSparkListener(late)
+out["late"] = [each.title for each in measured.executions]
 
 # At once
 over = Event()

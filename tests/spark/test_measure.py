@@ -8,11 +8,13 @@ from html import unescape
 from pathlib import Path
 
 import pytest
+from tests.java import compile_java
 from tests.spark_process import SparkRun
 from tests.versions import NEWEST, SUPPORTED
 
 MEASURED = Path(__file__).with_name("measured.py")
 MEASURED_BADLY = Path(__file__).with_name("measured_badly.py")
+LATE = Path(__file__).with_name("jobs") / "Late.java"
 
 
 @pytest.mark.spark
@@ -63,8 +65,9 @@ def test_queries_are_measured(version: str, spark_run: SparkRun, tmp_path: Path)
 def test_a_measurement_never_changes_what_its_block_does(spark_run: SparkRun, tmp_path: Path) -> None:
     """Not while other threads run queries and measure, nor if it fails itself; the block's error stays, also Ctrl-C."""
     out = tmp_path / "out.json"
-    spark_run.alone(NEWEST, MEASURED_BADLY, str(out))
+    spark_run.alone(NEWEST, MEASURED_BADLY, str(out), compile_java(LATE, tmp_path))
     said = json.loads(out.read_text())
+    assert said["late"] == ["range"]
     assert said["at once"] == []
     assert said["over the end"] == ["running"]
     assert (said["error"]["states"], said["error"]["warnings"]) == (["failed"], []) and said["error"]["error"]

@@ -17,6 +17,7 @@ import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
 import java.util.function.BiFunction;
+import java.util.function.LongFunction;
 import java.util.function.LongSupplier;
 import org.apache.spark.SparkConf;
 import org.apache.spark.SparkContext;
@@ -52,20 +53,20 @@ import scala.Option;
  */
 public final class JoinsightListener extends SparkListener {
   private static final Logger LOG = LoggerFactory.getLogger("io.joinsight");
-  private static final long LEAVE_AGAIN_MS = 1_000;
+  private static final long MARKER_AGAIN_MS = 1_000;
   private static final int MAX_SAMPLES = 10_000; // messages of executors that wait for the bus's thread
 
   /**
-   * Asks a listener to stop, on the bus's thread: when it arrives, so have all events that were posted before. Not
+   * Asks a listener for something on the bus's thread: when it arrives, so have all events that were posted before. Not
    * written to event logs.
    */
-  private static final class Leave implements SparkListenerEvent {
+  private static final class Marker implements SparkListenerEvent {
     final JoinsightListener listener;
-    final boolean waitsForJobs;
+    final Runnable asked;
 
-    Leave(JoinsightListener listener, boolean waitsForJobs) {
+    Marker(JoinsightListener listener, Runnable asked) {
       this.listener = listener;
-      this.waitsForJobs = waitsForJobs;
+      this.asked = asked;
     }
 
     @Override
@@ -89,7 +90,9 @@ public final class JoinsightListener extends SparkListener {
   private final FailureLimit failures;
   private volatile boolean isPaused;
   private long pausedAt; // in nanoseconds of the time
+  private volatile boolean joining; // executions that started so far do not count
   private boolean leaving; // no execution that starts from now on counts
+  private final CountDownLatch joined = new CountDownLatch(1);
   private final CountDownLatch emitted = new CountDownLatch(1); // open once nothing more will be
   private volatile boolean progressDue;
   private Thread clock;
@@ -187,18 +190,27 @@ public final class JoinsightListener extends SparkListener {
   }
 
   /**
+   * Like {@link #join}, but executions that start before it returns do not count, although their events may arrive later:
+   * it waits for the events that were posted so far, up to {@code timeoutMs}. Called by another thread than the bus's.
+   */
+  void joinFromNow(SparkContext context, long timeoutMs) throws InterruptedException {
+    joining = true;
+    join(context);
+    try {
+      awaitMarker(context, joined, timeoutMs, ms -> joined::countDown);
+    } finally {
+      joining = false;
+    }
+  }
+
+  /**
    * Removes the listener from a running application once the events that were posted so far have arrived, and, for up to
    * {@code jobsMs}, those of jobs whose execution has ended. False if that took longer than {@code timeoutMs}. Called by
    * another thread than the bus's.
    */
   boolean leave(SparkContext context, long jobsMs, long timeoutMs) throws InterruptedException {
-    long start = System.nanoTime();
-    boolean all = false;
     try {
-      for (long ms = 0; !all && ms < timeoutMs; ms = (System.nanoTime() - start) / 1_000_000) {
-        context.listenerBus().post(new Leave(this, ms < jobsMs)); // again, because a full queue drops it
-        all = emitted.await(Math.min(LEAVE_AGAIN_MS, timeoutMs - ms), TimeUnit.MILLISECONDS);
-      }
+      return awaitMarker(context, emitted, timeoutMs, ms -> () -> leave(ms < jobsMs));
     } finally {
       off = true;
       isPaused = false;
@@ -206,13 +218,23 @@ public final class JoinsightListener extends SparkListener {
       LocalTasks.stop(localTasks);
       context.removeSparkListener(this);
     }
+  }
+
+  /** {@code ask}: what is asked after these milliseconds, again and again, because a full queue drops the event. */
+  private boolean awaitMarker(SparkContext context, CountDownLatch done, long timeoutMs, LongFunction<Runnable> ask)
+      throws InterruptedException {
+    long start = System.nanoTime();
+    boolean all = false;
+    for (long ms = 0; !all && ms < timeoutMs; ms = (System.nanoTime() - start) / 1_000_000) {
+      context.listenerBus().post(new Marker(this, ask.apply(ms)));
+      all = done.await(Math.min(MARKER_AGAIN_MS, timeoutMs - ms), TimeUnit.MILLISECONDS);
+    }
     return all;
   }
 
-  private void leave(Leave event) {
-    if (event.listener != this) return;
+  private void leave(boolean waitsForJobs) {
     leaving = true;
-    leaveIfDone(event.waitsForJobs);
+    leaveIfDone(waitsForJobs);
   }
 
   private void leaveIfDone(boolean waitsForJobs) {
@@ -286,7 +308,7 @@ public final class JoinsightListener extends SparkListener {
       if (!applicationKnown) applicationMissed();
       addSamples();
       if (event instanceof SparkListenerSQLExecutionStart) {
-        if (!leaving) events.start((SparkListenerSQLExecutionStart) event);
+        if (!joining && !leaving) events.start((SparkListenerSQLExecutionStart) event);
       } else if (event instanceof SparkListenerSQLAdaptiveExecutionUpdate) {
         events.adaptiveUpdate((SparkListenerSQLAdaptiveExecutionUpdate) event);
       } else if (event instanceof SparkListenerSQLAdaptiveSQLMetricUpdates) {
@@ -295,8 +317,9 @@ public final class JoinsightListener extends SparkListener {
         events.driverUpdates((SparkListenerDriverAccumUpdates) event);
       } else if (event instanceof SparkListenerSQLExecutionEnd) {
         events.end((SparkListenerSQLExecutionEnd) event);
-      } else if (event instanceof Leave) {
-        leave((Leave) event);
+      } else if (event instanceof Marker) {
+        Marker marker = (Marker) event;
+        if (marker.listener == this) marker.asked.run();
       } else {
         events.other(event);
       }

@@ -23,6 +23,7 @@ import org.apache.spark.SparkContext;
 public final class Measurement {
   /** A job may go on without its query, for example that of a broadcast that came too late. */
   private static final int JOBS_MS = 5_000;
+  private static final int START_MS = 5_000;
 
   /**
    * Py4J writes a response in parts of 8 KiB (in base64), of which the network holds the second back until the first is
@@ -47,12 +48,12 @@ public final class Measurement {
   }
 
   /** Starts a measurement. Throws {@link IllegalStateException}, which says why, if that is impossible. */
-  public static Measurement start(SparkContext context, SparkConf conf) {
+  public static Measurement start(SparkContext context, SparkConf conf) throws InterruptedException {
     Measurement measurement = new Measurement(context, Settings.withoutDelivery(conf));
     String problem = measurement.listener.problem();
     if (problem != null) throw new IllegalStateException(problem);
     context.addSparkListener(measurement.plans); // first, so that it has every plan when the listener leaves
-    measurement.listener.join(context);
+    measurement.listener.joinFromNow(context, START_MS);
     return measurement;
   }
 
