@@ -29,7 +29,7 @@ from joinsight.queries import reading
 from joinsight.store.writer import Writer
 from joinsight.verdict import Verdict, judge
 from joinsight.verdict.driver import driver, longest_element
-from joinsight.verdict.exchanges import small_sides
+from joinsight.verdict.exchanges import exchanges, small_sides
 from joinsight.verdict.failure import failure_of, first_words, readable
 from joinsight.verdict.mechanisms import causes
 from joinsight.verdict.memory import memory
@@ -57,6 +57,7 @@ EXPECTED = {
     "skew": ("data_skew", "SortMergeJoin"),  # of a key; two slots were busy all the time
     "hot-set": ("data_skew", "ObjectHashAggregate"),  # few rows of one key have nearly all values of a set
     "range-per-site": ("compute", "SortMergeJoin"),  # its two tasks had the two processors that four slots share
+    "order-by": ("compute", "Sort"),  # and the shuffle that it needs, which took longer than the sort itself
     "window": ("data_skew", "Window"),
     "slow-task": ("slow_host", "HashAggregate"),  # one task slept
     "sleeping-row": ("slow_host", "Project"),  # one row slept for 9 s; the first task compiled, and took more CPU
@@ -695,6 +696,42 @@ def test_what_to_do_about_a_sort_is_up_to_who_asked_for_it(name: str, consumers:
         (node,) = each.nodes
         assert {view.plan.nodes[i].name for i in view.plan.consumers(view.plan.nodes[node])} == consumers
         assert each.next.startswith(said)
+
+
+def test_a_sort_of_all_rows_counts_with_its_shuffle_and_the_sampling_of_its_ranges() -> None:
+    its = stored("order-by")
+    verdict, view = judge(its), View(its)
+    sort, shuffle = (next(view.of_kind(kind)).id for kind in ("sort", "shuffle"))
+    (sampled,) = (ran.wall_ms for ran in view.ran if ran.stage_id == 53)
+    assert verdict.nodes == (sort, shuffle)
+    in_53 = sum(ms for ran in view.ran for of, ms in ran.parts.items() if (ran.stage_id, of.node_id) == (53, shuffle))
+    assert verdict.wall_ms == view.wall_of((sort, shuffle)) - in_53 + sampled
+    assert verdict.next.startswith("Sort less: ")
+    assert not [each for each in causes(view) if each.code == "shuffle"]
+
+
+def test_what_spilling_explains_of_a_sort_of_all_rows_does_not_count() -> None:
+    its = stored("order-by")
+    (last,) = (stage for stage in its.stages if stage["stage_id"] == 56)
+    last["memory_spilled_bytes"] = 1 << 30
+    spill, sort = (each for each in causes(View(its)) if each.code == "spill" or "bytes_written" in each.evidence)
+    assert 0 < spill.wall_ms == round((1 - sort.certainty) * sort.wall_ms)
+    assert sort.weight == sort.certainty * sort.wall_ms / 2
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("skew", "; broadcast the smaller side of the join, "),
+        ("window", "; or store the data bucketed "),
+        ("hot-set", "; or store the data bucketed "),
+        ("sort1", "The query asks for this repartition: "),
+    ],
+)
+def test_what_to_do_about_a_shuffle_is_up_to_what_needs_it(name: str, said: str) -> None:
+    found = [each.next for each in exchanges(View(stored(name))) if each.code == "shuffle"]
+    assert found
+    assert all(said in each for each in found)
 
 
 def test_one_task_with_most_rows_among_tiny_ones_is_skew() -> None:

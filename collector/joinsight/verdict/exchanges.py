@@ -11,7 +11,9 @@ from joinsight.plan.graph import Node
 from joinsight.plan.texts import join_text
 from joinsight.verdict import names
 from joinsight.verdict.cause import MB, Cause, rows_text, stage_of
+from joinsight.verdict.memory import spilling_ms
 from joinsight.verdict.view import View, needs_keys
+from joinsight.verdict.work import is_of_all_rows, sort_advice
 
 _MOST_ROWS = 0.5
 """Share of the rows that are read which a broadcast has, where it is little but read."""
@@ -26,6 +28,10 @@ def exchanges(view: View) -> Iterator[Cause]:
     """Shuffles and broadcasts: their bytes, writing, sending, waiting."""
     for node in view.of_kind("shuffle"):
         written = view.plan.total(node, "shuffle bytes written") or 0
+        sort = sorted_by(view, node)
+        if sort is not None:
+            yield _global_sort(view, sort, node, written)
+            continue
         is_needless = _is_needless(view, node)
         yield Cause(
             "shuffle",
@@ -35,8 +41,7 @@ def exchanges(view: View) -> Iterator[Cause]:
             + (", which nothing after it needs" if is_needless else ""),
             "Remove this repartition, unless it evens out partitions of very different sizes."
             if is_needless
-            else "Shuffle less: filter, project and aggregate before it, broadcast the smaller side of the join, or"
-            " store the data bucketed by the key.",
+            else _shuffle_advice(view, node),
             {"bytes_written": written, "rows": view.rows(node.id) or 0, "is_needless": int(is_needless)},
             stage_of(view, node.id),
             is_place=not is_needless,
@@ -58,6 +63,51 @@ def exchanges(view: View) -> Iterator[Cause]:
             {"bytes": size, "rows": rows, **{f"{name}_ms": ms for name, ms in times.items()}},
             seen_ms=_made_for(view, node.id) if _only_sends(view, node) else 0,
         )
+
+
+def sorted_by(view: View, shuffle: Node) -> Node | None:
+    """The sort of all rows (ORDER BY) for which Spark shuffles by ranges; None: it shuffles for something else."""
+    if "rangepartitioning" not in shuffle.simple or "REPARTITION" in shuffle.simple:
+        return None
+    above = next((view.plan.nodes[i] for i in view.above(shuffle.id) if view.is_work(i)), None)
+    return above if above is not None and is_of_all_rows(above) else None
+
+
+def _global_sort(view: View, sort: Node, shuffle: Node, written: int) -> Cause:
+    """A sort of all rows, with its shuffle and the stage that samples its ranges, where all below runs once more."""
+    known = {*_stages(view, shuffle, "map_stages"), *_stages(view, shuffle, "reduce_stages")}
+    its = [(ran, sum(ms for subject, ms in ran.parts.items() if subject.node_id == shuffle.id)) for ran in view.ran]
+    sampling = sum(ran.wall_ms - ms for ran, ms in its if ms and known and ran.stage_id not in known)
+    wall = view.likely_wall_of(sort.id) + view.wall_of((shuffle.id,)) + sampling
+    spilling = sum(spilling_ms(view, ran) for ran in view.ran if sort.id in ran.nodes)
+    return Cause(
+        "compute",
+        wall,
+        (sort.id, shuffle.id),
+        f"it sorted {rows_text(view.rows(sort.id) or 0)}, and shuffled {bytes_text(written)} for it",
+        sort_advice(view, sort),
+        {"rows": view.rows(sort.id) or 0, "bytes_written": written, "is_estimate": 0},
+        stage_of(view, sort.id),
+        certainty=1 - min(1.0, spilling / max(1, wall)),
+    )
+
+
+_FEWER_BYTES = "Shuffle less: filter before it, and select only the columns that are needed"
+
+
+def _shuffle_advice(view: View, shuffle: Node) -> str:
+    """What to do depends on what needs the rows together: an operator above it, or the query."""
+    if "REPARTITION" in shuffle.simple:
+        return "The query asks for this repartition: remove it if nothing needs it, or filter and aggregate before it."
+    for i in view.above(shuffle.id):
+        name, kind = view.plan.nodes[i].name, operators.of(view.plan.nodes[i].name).kind
+        if kind == "join":
+            return f"{_FEWER_BYTES}; broadcast the smaller side of the join, or store both sides bucketed by its key."
+        if kind == "aggregate" or "Window" in name or operators.is_python(name):
+            return f"{_FEWER_BYTES}; or store the data bucketed by the key."
+        if view.is_work(i) and kind not in ("filter", "project", "sort"):
+            break
+    return f"{_FEWER_BYTES}."
 
 
 def _is_needless(view: View, shuffle: Node) -> bool:

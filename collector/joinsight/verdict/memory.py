@@ -33,7 +33,7 @@ def memory(view: View) -> Iterator[Cause]:
             {"gc_time_ms": took, "run_time_ms": run},
             worst.stage_id,
         )
-    spilling = [(ms, ran) for ran in view.ran if (ms := _spilling_ms(view, ran)) > 0]
+    spilling = [(ms, ran) for ran in view.ran if (ms := spilling_ms(view, ran)) > 0]
     if spilling:
         _, worst = max(spilling, key=lambda each: each[0])
         spillers = _spillers(view, worst)
@@ -62,7 +62,7 @@ def collecting(view: View) -> list[tuple[int, Ran]]:
     ]
 
 
-def _spilling_ms(view: View, ran: Ran) -> int:
+def spilling_ms(view: View, ran: Ran) -> int:
     """How much of the wall time of a stage spilling takes: longer on busy hosts, as all else does."""
     size = ran.number("memory_spilled_bytes")
     if not size or not ran.run_ms:

@@ -371,7 +371,7 @@ def _compute_advice(view: View, node: Node) -> str:
             return _CONDITION_ADVICE
         return "Join fewer rows: filter before it; broadcast the smaller side if it fits."
     if kind == "sort":
-        return _sort_advice(view, node)
+        return sort_advice(view, node)
     if kind == "aggregate":
         return "Aggregate fewer rows or groups: filter before it, or aggregate once and reuse the result."
     if kind in ("filter", "project"):
@@ -408,9 +408,14 @@ _SORT_FOR_WRITE = (
 _SORT_FOR_PYTHON = "Spark sorts to give the Python function one group after the other: give it fewer and smaller rows."
 
 
-def _sort_advice(view: View, sort: Node) -> str:
+def is_of_all_rows(node: Node) -> bool:
+    """Whether it sorts all rows, as ORDER BY does, and not those of each task."""
+    return operators.of(node.name).kind == "sort" and "], true" in node.simple
+
+
+def sort_advice(view: View, sort: Node) -> str:
     """What to do depends on who asked for it: an operator above it, or the query."""
-    if "], true" in sort.simple:
+    if is_of_all_rows(sort):
         return _SORT_FOR_QUERY
     for i in view.above(sort.id):
         name, kind = view.plan.nodes[i].name, operators.of(view.plan.nodes[i].name).kind
