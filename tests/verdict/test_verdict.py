@@ -68,6 +68,7 @@ EXPECTED = {
     "repartitioned": ("shuffle", "Exchange"),  # for nothing: its rows are shuffled again, by a key
     "long-arrays": ("output_skew", "Generate"),  # a row in ten thousand has an array of 45,000 days
     "hot-window": ("data_skew", "Window"),  # 88 % of the rows have one key: AQE merged all partitions into one
+    "gc": ("gc", "Project"),  # 4 MiB for new objects: collecting them took 31 % of the run time
     "long-cases": ("driver", ""),  # 200 branches
     "udf-raises": ("failed", "ArrowEvalPython"),
     # Comet: its operators run in one native call, and measure their times themselves

@@ -146,7 +146,8 @@ def _largest_part(context: PlanContext) -> Iterator[Finding]:
     """
     parts = [each for each in context.causes if each.only_says_where or each.code in _PARTS]
     largest = max(parts, key=lambda each: each.wall_ms, default=None)
-    least = context.limits.largest_part_share * (context.execution.duration_ms or 0)
+    limits = context.limits
+    least = max(limits.largest_part_ms, limits.largest_part_share * (context.execution.duration_ms or 0))
     if largest is None or largest.wall_ms < max(1, least) or largest.certainty <= 1 - MUCH_OF_STAGE:
         return
     if largest.code in _PARTS and not largest.evidence.get("is_estimate"):

@@ -29,10 +29,11 @@ class Thresholds:
     wall_share: float = _threshold(
         0.2, "share", "findings about time: minimum share of the execution's wall time at stake, and"
     )
-    wall_ms: float = _threshold(2_000, "ms", "findings about time: minimum wall time at stake")
+    wall_ms: float = _threshold(1_000, "ms", "findings about time: minimum wall time at stake")
     largest_part_share: float = _threshold(
-        LARGEST_PART_SHARE, "share", "largest-part: minimum share of the execution's wall time"
+        LARGEST_PART_SHARE, "share", "largest-part: minimum share of the execution's wall time, and"
     )
+    largest_part_ms: float = _threshold(2_000, "ms", "largest-part: minimum wall time")
     broadcast_near_share: float = _threshold(
         0.8,
         "share",

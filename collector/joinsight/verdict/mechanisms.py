@@ -22,6 +22,8 @@ from joinsight.verdict.view import Ran, View
 from joinsight.verdict.work import exploding, join_output, python, work
 
 _LEAST_TOGETHER = 0.5
+_GC_COUNTS = 2
+"""How often what garbage collection explains is left out of the time of operators: to make garbage takes time, too."""
 _SAY_WHY: tuple[Code, ...] = ("data_skew", "output_skew", "slow_host")
 """What these and garbage collection explain of a stage does not count as the time of its operators."""
 
@@ -55,7 +57,7 @@ def _explained(
     walls = {ran.stage_id: ran.wall_ms for ran in view.ran}
     found: dict[int | None, float] = defaultdict(float)
     uneven = ((each.stage_id, each.weight) for each in imbalances if each.code in _SAY_WHY)
-    for stage, explained in (*uneven, *((ran.stage_id, ms) for ms, ran in collected)):
+    for stage, explained in (*uneven, *((ran.stage_id, _GC_COUNTS * ms) for ms, ran in collected)):
         if stage is not None and walls[stage]:
             found[stage] = max(found[stage], min(1.0, explained / walls[stage]))
     return found

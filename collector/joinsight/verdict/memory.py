@@ -29,7 +29,8 @@ def memory(view: View) -> Iterator[Cause]:
             sum(ms for ms, _ in collected),
             worst.nodes[:3],
             f"garbage collection took {100 * min(1.0, took / run):.0f} % of the run time of {_stages(collected)}",
-            "Give executors more memory or fewer cores; avoid collect_list, large arrays and caches of objects.",
+            "Give executors (in local mode, the driver) more memory or fewer cores; avoid collect_list, large arrays"
+            " and caches of objects.",
             {"gc_time_ms": took, "run_time_ms": run},
             worst.stage_id,
         )
