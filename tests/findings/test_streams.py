@@ -1,9 +1,10 @@
-"""Findings that compare a micro-batch with those before it, planted and stored one after the other."""
+"""Findings of micro-batches; those that compare one with those before it are planted and stored one after the other."""
 
 from __future__ import annotations
 
 import uuid
 from collections.abc import Callable
+from itertools import accumulate, pairwise
 from typing import Any
 
 import pytest
@@ -11,7 +12,9 @@ from sqlalchemy import Engine, select
 from tests.documents import STARTED_AT_MS, execution, planned
 
 from joinsight import tables
+from joinsight.analysis.rows import execution_rows
 from joinsight.contract.document import Execution, Job, Nested, Stage
+from joinsight.findings import FindingsEngine
 from joinsight.store.writer import Writer
 
 QUERY, RUN = (str(uuid.UUID(int=number)) for number in (1, 2))
@@ -161,3 +164,24 @@ def test_few_micro_batches_are_not_compared(engine: Engine) -> None:
     """Ten must be known before it."""
     assert not found(engine, joined, numbers=range(11, 20))
     assert found(engine, joined, numbers=range(10, 20))
+
+
+@pytest.mark.parametrize(
+    ("took", "is_batch", "again"),
+    [
+        ((4_000, 3_000, 3_000), True, 6_000),
+        ((9_000, 300, 300), True, None),  # the first one filled the cache that the others read
+        ((9_900,), True, None),
+        ((4_000, 3_000, 3_000), False, None),  # a command of a table format
+    ],
+)
+def test_a_micro_batch_that_each_execution_of_its_function_computes(
+    took: tuple[int, ...], is_batch: bool, again: int | None
+) -> None:
+    ends = [STARTED_AT_MS + ms for ms in accumulate(took, initial=0)]
+    nested = [Nested(5 + i, *times) for i, times in enumerate(pairwise(ends))]
+    description = f"orders\nid = {QUERY}\nrunId = {RUN}\nbatch = 3" if is_batch else "merge"
+    its = execution(description=description, ended_at_ms=STARTED_AT_MS + 10_000, nested=nested)
+    rows = FindingsEngine().rows(execution_rows(its))
+    assert [(row.finding, row.wall_ms) for row in rows] == ([] if again is None else [("stream-recomputed", again)])
+    assert all("call persist() on it first" in row.advice for row in rows)

@@ -1,6 +1,7 @@
-"""Problems of a streaming query that show over its micro-batches: what each repeats, what only grows, what is too slow.
+"""Problems of a streaming query: what each micro-batch repeats, what only grows, what is too slow.
 
-Each tenth micro-batch is compared with those before it in the same run of the query, which a `History` knows.
+They show over its micro-batches: each tenth is compared with those before it in the same run of the query, which a
+`History` knows. What the function of a micro-batch computes again shows in each.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from joinsight.findings.phrases import rows as rows_text
 from joinsight.plan import operators
 from joinsight.plan.metrics import PlanMetrics
 from joinsight.tables import JoinRow
+from joinsight.verdict.driver import COMPUTED_AGAIN, waited_for
 
 EVERY = 10
 """Each tenth micro-batch is compared with others."""
@@ -33,6 +35,7 @@ _IDLE_SHARE = 0.2
 _LEAST_IN_TIME = 3
 _OFF = 0.15
 """How far the time between two starts may be from a multiple of the trigger's interval, as a share of it."""
+_LEAST_EXECUTIONS = 2
 _MUCH_LONGER = 1.5
 """The median of the later micro-batches to that of the earlier ones."""
 
@@ -243,6 +246,29 @@ def _behind(title: str, evidence: Mapping[str, float], context: PlanContext) -> 
     )
 
 
+# Executions of one micro-batch
+
+
+def recomputed(context: PlanContext) -> Iterator[Finding]:
+    """A micro-batch whose function runs several executions, each of which computes its rows unless they are cached.
+
+    Then only the first of them takes long.
+    """
+    spent = waited_for(context.view.stored.segments)
+    if context.execution.streaming_batch_id is None or len(spent) < _LEAST_EXECUTIONS:
+        return
+    again, whole = sum(spent.values()) - max(spent.values()), context.execution.duration_ms or 0
+    yield Finding(
+        RECOMPUTED.id,
+        "warning",
+        f"The function of the micro-batch ran {len(spent)} executions: all but the longest took"
+        f" {duration_text(again)}, {100 * again / max(1, whole):.0f} % of its time.",
+        {"executions": len(spent), "longest_ms": max(spent.values())},
+        COMPUTED_AGAIN,
+        waited=Waited(again),
+    )
+
+
 STATIC_SIDE = Heuristic(
     "stream-static-side",
     static_side,
@@ -251,4 +277,5 @@ STATIC_SIDE = Heuristic(
 )
 STATE = Heuristic("stream-state", state, "unknown: it is about micro-batches to come", is_about_time=False)
 BEHIND = Heuristic("stream-behind", behind, "the micro-batch", is_about_time=False)
-HEURISTICS = (STATIC_SIDE, STATE, BEHIND)
+RECOMPUTED = Heuristic("stream-recomputed", recomputed, "all executions of the micro-batch but the longest")
+HEURISTICS = (STATIC_SIDE, STATE, BEHIND, RECOMPUTED)

@@ -166,7 +166,8 @@ def _with_longest(verdict: Verdict, stored: StoredPlan) -> Verdict:
     inner = next((judge(each) for each in stored.nested if each.execution["execution_id"] == number), None)
     if inner is None:
         return verdict
-    return replace(verdict, text=f"{verdict.text} In execution {number}: {inner.text}", next=inner.next)
+    advice = verdict.next if _is_several(stored) else inner.next
+    return replace(verdict, text=f"{verdict.text} In execution {number}: {inner.text}", next=advice)
 
 
 def _nested(stored: StoredPlan) -> Iterator[_Place]:

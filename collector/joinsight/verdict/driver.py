@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from statistics import median_high
 
 from joinsight.base.units import bytes_text, duration_text
 from joinsight.plan import operators
+from joinsight.tables import Row
 from joinsight.verdict.cause import LEAST_SHARE, MB, Cause
 from joinsight.verdict.view import LEAST_RUN_MS, View
 
@@ -225,23 +227,37 @@ def commit(view: View) -> Iterator[Cause]:
         )
 
 
+COMPUTED_AGAIN = (
+    "Each of these executions computes the micro-batch again, unless it is cached: call persist() on it first and"
+    " unpersist() last, or write it once."
+)
+
+
+def waited_for(segments: Iterable[Row]) -> Mapping[int, int]:
+    """How long an execution waited for each that it started."""
+    spent: dict[int, int] = defaultdict(int)
+    for each in segments:
+        if each["cause"] == "nested" and each["nested_execution_id"] is not None:
+            spent[each["nested_execution_id"]] += each["end_ms"] - each["start_ms"]
+    return spent
+
+
 def nested(view: View) -> Iterator[Cause]:
     """Executions that this one started."""
     took = view.rests.get("nested", 0)
     if took:
-        spent: dict[int, int] = {}
-        for each in view.stored.segments:
-            if each["cause"] == "nested" and each["nested_execution_id"] is not None:
-                number = each["nested_execution_id"]
-                spent[number] = spent.get(number, 0) + each["end_ms"] - each["start_ms"]
+        spent = waited_for(view.stored.segments)
         longest = max(spent, key=lambda number: spent[number], default=None)
+        is_batch = view.execution["streaming_batch_id"] is not None and len(spent) > 1
         yield Cause(
             "nested",
             took,
             (),
             f"it waited {duration_text(took)} for {len(spent)} execution{'s' * (len(spent) != 1)} that it started"
             + (f", the longest is {longest}" if longest is not None else ""),
-            f"Look at execution {longest}: joinsight verdict {view.execution['application_id']}/{longest}.",
+            COMPUTED_AGAIN
+            if is_batch
+            else f"Look at execution {longest}: joinsight verdict {view.execution['application_id']}/{longest}.",
             {"executions": len(spent), "longest_execution": longest or 0},
         )
 
