@@ -58,6 +58,14 @@ EXPECTED = {
     "hot-set": ("data_skew", "ObjectHashAggregate"),  # few rows of one key have nearly all values of a set
     "range-per-site": ("compute", "SortMergeJoin"),  # its two tasks had the two processors that four slots share
     "order-by": ("compute", "Sort"),  # and the shuffle that it needs, which took longer than the sort itself
+    "range-window": ("compute", "Window"),  # in one task, which AQE made, as there are few bytes
+    "decimals": ("compute", "HashAggregate"),
+    "dates": ("compute", "Project"),
+    "json-fields": ("compute", "SortAggregate"),
+    "explode": ("compute", "Generate"),
+    "bucketed": ("few_tasks", "Scan parquet spark_catalog.default.bu1"),  # of one bucket
+    "hot-column": ("data_skew", "Exchange"),  # a repartition by it, whose partitions AQE merged into one
+    "repartitioned-before-group": ("shuffle", "Exchange"),
     "window": ("data_skew", "Window"),
     "slow-task": ("slow_host", "HashAggregate"),  # one task slept
     "sleeping-row": ("slow_host", "Project"),  # one row slept for 9 s; the first task compiled, and took more CPU
@@ -788,6 +796,10 @@ def test_an_explode_counts_half_where_one_task_made_most_of_its_rows() -> None:
     [
         ("range-per-site", "SortMergeJoin", "It checks its condition for each pair of rows with the same key: "),
         ("stutters", "Project", "Hash or encrypt fewer rows "),
+        ("decimals", "HashAggregate", "Use decimals of at most 18 digits"),
+        ("dates", "Project", "Parse and format times once"),  # its samples are of its codegen stage
+        ("json-fields", "SortAggregate", "Parse each document once"),
+        ("range-window", "Window", "Spark aggregates the whole frame again for each row: "),
         ("regex", "Filter", "Simplify its regular expressions: "),  # not sampled: its text says it
         ("udf", "BatchEvalPython", "Use Spark's own functions instead, or a pandas (Arrow) function"),
         ("udf-of-a-join", "ArrowEvalPython", "It checks each pair of rows that the join makes: "),
@@ -798,6 +810,46 @@ def test_what_to_do_about_an_operator_is_up_to_what_it_does(name: str, node: str
     view = View(stored(name))
     its = [each for each in causes(view) if each.nodes and view.plan.nodes[each.nodes[0]].name == node]
     assert any(each.next.startswith(said) for each in its if each.code in ("compute", "python"))
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("Scan parquet t", "Lower spark.sql.files.maxPartitionBytes, "),
+        ("BatchScan t", "Lower the size of the table's splits, "),
+        ("Scan ExistingRDD", "Give its source more partitions "),
+    ],
+)
+def test_what_to_do_about_few_tasks_is_up_to_their_source(name: str, said: str) -> None:
+    its = stored("bucketed")
+    for node in its.versions[-1]["nodes"]:
+        node["simple"] = node["simple"].replace("Bucketed: true", "Bucketed: false")
+        node["name"] = name if node["name"].startswith("Scan ") else node["name"]
+    if not name.startswith("Scan parquet"):
+        its = replace(its, metrics=[row for row in its.metrics if row["name"] != "number of files read"])
+    assert next(each.next for each in imbalance(View(its)) if each.code == "few_tasks").startswith(said)
+
+
+def test_few_tasks_that_aqe_made_of_few_bytes_count_half_where_each_row_takes_long() -> None:
+    its = stored("range-window")
+    assert 0.5 in {each.certainty for each in imbalance(View(its)) if each.code == "few_tasks"}
+    for row in its.stages:
+        row["cpu_time_ns"] = (row["cpu_time_ns"] or 0) // 100
+    assert {each.certainty for each in imbalance(View(its)) if each.code == "few_tasks"} == {1.0}
+
+
+def test_a_needless_repartition_makes_more_tasks_write_the_next_shuffle() -> None:
+    """16 tasks, where there were two, each of which writes 200 blocks of some kilobytes."""
+    its = stored("repartitioned-before-group")
+    view, verdict = View(its), judge(its)
+    after, repartition = (node.id for node in view.of_kind("shuffle"))
+    assert verdict.nodes == (repartition,)
+    written = sum(ms for ran in view.ran for of, ms in ran.parts.items() if (ran.tasks, of.node_id) == (16, after))
+    assert verdict.wall_ms == view.wall_of((repartition,)) + round(written * 14 / 16)
+    (last,) = (row for row in its.stages if row["tasks"] == 16 and row["run_time_ms"])
+    last["run_time_ms_max"] = last["run_time_ms"] // 2  # one task wrote for as long
+    its_own = [each.wall_ms for each in exchanges(View(its)) if each.evidence.get("is_needless")]
+    assert its_own == [view.wall_of((repartition,))]
 
 
 _MERGED = "AQE merged its 200 partitions, because they are small: lower spark.sql.adaptive."
@@ -813,6 +865,7 @@ _READ = "AQEShuffleRead coalesced"
         ("gz", {}, _READ, f"{_MERGED}coalescePartitions.minPartitionSize, "),
         ("gz", _EACH_SIZE, _READ, f"{_MERGED}advisoryPartitionSizeInBytes, "),
         ("gz", {}, "AQEShuffleRead local", "AQE reads the rows where they were written, "),
+        ("bucketed", {}, "", "Each task reads a bucket: "),
         ("gz", {}, "AQEShuffleRead", "It reads only some of its partitions, as show() and LIMIT do: "),
     ],
 )

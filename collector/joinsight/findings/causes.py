@@ -46,12 +46,12 @@ def _is_large(context: PlanContext, cause: Cause) -> bool:
 
 
 def _is_expensive(context: PlanContext, cause: Cause) -> bool:
-    """An operator whose time is known, with a function that takes long for a row."""
+    """An operator whose time is known that took long for each row, or has a function that does."""
     return (
         cause.only_says_where
         and bool(cause.nodes)
         and not cause.evidence.get("is_estimate")
-        and is_heavy(context.plan.nodes[cause.nodes[0]])
+        and bool(cause.evidence.get("is_slow") or is_heavy(context.plan.nodes[cause.nodes[0]]))
     )
 
 

@@ -10,7 +10,7 @@ from joinsight.plan import operators
 from joinsight.plan.graph import Node
 from joinsight.plan.texts import join_text
 from joinsight.verdict import names
-from joinsight.verdict.cause import MB, Cause, rows_text, stage_of
+from joinsight.verdict.cause import MB, MUCH_OF_STAGE, Cause, rows_text, stage_of
 from joinsight.verdict.memory import spilling_ms
 from joinsight.verdict.view import View, needs_keys
 from joinsight.verdict.work import is_of_all_rows, sort_advice
@@ -22,6 +22,8 @@ _LEAST_ROWS = 0.1
 _SMALL_SIDE = 10 * MB
 """Spark's default of spark.sql.autoBroadcastJoinThreshold."""
 _MUCH_LARGER = 4
+_BLOCK = 32 << 10
+"""Spark's default of spark.shuffle.file.buffer."""
 
 
 def exchanges(view: View) -> Iterator[Cause]:
@@ -35,7 +37,7 @@ def exchanges(view: View) -> Iterator[Cause]:
         is_needless = _is_needless(view, node)
         yield Cause(
             "shuffle",
-            view.wall_of((node.id,)),
+            view.wall_of((node.id,)) + (_more_blocks_ms(view, node) if is_needless else 0),
             (node.id,),
             f"{names.operator(view, node.id)} wrote and read {bytes_text(written)}"
             + (", which nothing after it needs" if is_needless else ""),
@@ -118,6 +120,30 @@ def _is_needless(view: View, shuffle: Node) -> bool:
     after = [view.plan.nodes[i] for i in view.above(shuffle.id)]
     is_shuffled = any(operators.of(node.name).kind == "shuffle" for node in after)
     return before >= (view.slots or 2) and is_shuffled and not any(_makes_use(node, shuffle) for node in after)
+
+
+def _more_blocks_ms(view: View, repartition: Node) -> int:
+    """What the next shuffle takes longer because more tasks write it after a needless repartition than before it.
+
+    Each writes a block for each partition: what is smaller than Spark's buffer of a block's file takes as long.
+    """
+    after = next((i for i in view.above(repartition.id) if operators.of(view.plan.nodes[i].name).kind == "shuffle"), -1)
+    row = next((row for row in view.stored.shuffles if row["node_id"] == after), None)
+    its = set(_stages(view, repartition, "reduce_stages")) & set((row or {}).get("map_stages") or ())
+    ran = next((ran for ran in view.ran if ran.stage_id in its), None)
+    if row is None or ran is None:
+        return 0
+    before = min(each.tasks for each in view.ran if each.stage_id in _stages(view, repartition, "map_stages"))
+    blocks = ran.tasks * (row["partitions"] or 0)
+    is_even = ran.number("run_time_ms_max") < MUCH_OF_STAGE * ran.wall_ms
+    if (
+        ran.tasks <= before
+        or not is_even
+        or (view.plan.total(view.plan.nodes[after], "shuffle bytes written") or 0) > _BLOCK * blocks
+    ):
+        return 0
+    writing = sum(ms for subject, ms in ran.parts.items() if subject.node_id == after)
+    return round(writing * (1 - before / ran.tasks))
 
 
 def _stages(view: View, shuffle: Node, which: str) -> Sequence[int]:

@@ -47,6 +47,8 @@ _UNSPLITTABLE = (".gz", ".zip", ".deflate", ".snappy]")
 _MOSTLY = 0.6
 _BESIDE_PYTHON = 0.75
 """Python functions take many times as long as Spark's own: once they are replaced, few tasks may be enough."""
+_BESIDE_SLOW_ROWS = 0.5
+"""AQE makes few tasks of few bytes, which are enough for operators that are not that slow."""
 
 
 def imbalance(view: View) -> Iterator[Cause]:
@@ -222,7 +224,7 @@ def _few_tasks(view: View, ran: Ran, wall_ms: int, usable: int) -> Cause:
         evidence,
         ran.stage_id,
         seen_ms,
-        certainty=_BESIDE_PYTHON if _python_ms(view, ran) >= _MOSTLY * ran.wall_ms else 1.0,
+        certainty=_beside(view, ran),
     )
 
 
@@ -259,6 +261,28 @@ def _least_split(view: View) -> int:
 def _read_bytes(ran: Ran) -> int:
     """What its tasks read of shuffles."""
     return ran.number("shuffle_read_local_bytes") + ran.number("shuffle_read_remote_bytes")
+
+
+def _beside(view: View, ran: Ran) -> float:
+    """What few tasks count where one operator takes most of their time, and would be repaired first."""
+    if _python_ms(view, ran) >= _MOSTLY * ran.wall_ms:
+        return _BESIDE_PYTHON
+    first, its = max(((of.node_id, ms) for of, ms in ran.parts.items()), key=lambda each: each[1], default=(None, 0))
+    if first is None or first not in view.plan.nodes or its < _MOSTLY * ran.wall_ms:
+        return 1.0
+    rows = max(view.rows(i) or 0 for i in (first, *view.plan.inputs(view.plan.nodes[first])))
+    is_slow = view.takes_long_for_a_row((first,), rows)
+    return _BESIDE_SLOW_ROWS if is_slow and _merged_partitions(view, ran) else 1.0
+
+
+def _merged_partitions(view: View, ran: Ran) -> int:
+    """The partitions that a stage read which AQE merged because they are small; 0: it did not."""
+    read = [row for row in view.stored.shuffles if ran.stage_id in (row["reduce_stages"] or ())]
+    shuffles = [view.plan.nodes[row["node_id"]] for row in read if row["node_id"] in view.plan.nodes]
+    partitions = max((row["partitions"] or 0 for row in read), default=0)
+    readers = (view.plan.nodes[i] for node in shuffles for i in view.plan.consumers(node))
+    is_merged = partitions > ran.tasks and any(node.simple.startswith(_MERGED) for node in readers)
+    return partitions if is_merged else 0
 
 
 def _does(ran: Ran) -> str:
@@ -299,7 +323,7 @@ def _few_tasks_advice(view: View, ran: Ran) -> str:
     shuffles = [view.plan.nodes[row["node_id"]] for row in read if row["node_id"] in view.plan.nodes]
     partitions = max((row["partitions"] or 0 for row in read), default=0)
     readers = [view.plan.nodes[i] for node in shuffles for i in view.plan.consumers(node)]
-    if partitions > ran.tasks and any(node.simple.startswith(_MERGED) for node in readers):
+    if _merged_partitions(view, ran):
         is_even = view.stored.session_settings.get(f"{_COALESCE}parallelismFirst", "true").lower() != "false"
         return (
             f"AQE merged its {partitions:,} partitions, because they are small: lower"

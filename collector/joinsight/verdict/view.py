@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict, deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
@@ -293,6 +293,17 @@ class View:
         """Rows that a node gives to its consumer."""
         return self.plan.fed_by(node_id).rows
 
+    def takes_long_for_a_row(self, nodes: Collection[int | None], rows: int) -> bool:
+        """Whether the own work of an operator, by samples of these nodes, took much CPU time for each of its rows."""
+        cpu_ms = sum(
+            ran.cpu_ms * ms / max(1, ran.wall_ms)
+            for ran in self.ran
+            if self.knows_cpu(ran)
+            for subject, ms in ran.parts.items()
+            if subject.node_id is not None and subject.node_id in nodes
+        )
+        return rows >= _LEAST_ROWS and 1_000 * cpu_ms >= _SLOW_ROW_US * rows
+
     def of_kind(self, *kinds: str) -> Iterator[Node]:
         """The nodes of these kinds."""
         return (node for node in self.plan.graph.nodes if operators.of(node.name).kind in kinds)
@@ -340,6 +351,10 @@ _MOST_STRETCH = 3.0
 """Beyond it, tasks wait for more than CPUs."""
 _MOST_BESIDE = 100
 """Stages that are considered while another waits, the longest ones: a document may hold anything."""
+_SLOW_ROW_US = 10
+"""CPU time for each row, from which on an operator's own work is what takes long: most take about one microsecond."""
+_LEAST_ROWS = 10_000
+"""Where there are fewer, compiling the code may take longer than running it."""
 _WEIGHTS: Mapping[str, float] = {"join": 3.0, "aggregate": 3.0, "sort": 4.0, "scan": 1.5, "shuffle": 2.0}
 _HEAVY = 8.0
 _HEAVY_WORDS = (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from joinsight.base.units import duration_text
@@ -10,6 +11,7 @@ from joinsight.plan import operators
 from joinsight.plan.graph import Node
 from joinsight.plan.operators import OUTPUT_ROWS, PYTHON_TIME
 from joinsight.plan.texts import join_text
+from joinsight.tables import Row
 from joinsight.timing.cost import CostSubject
 from joinsight.timing.task_time import kinds_of_work, work_text
 from joinsight.verdict import names
@@ -224,14 +226,14 @@ def work(view: View) -> Iterator[Cause]:
         if operators.of(view.plan.nodes[first].name).kind == "write" and not is_guess:
             written += ms + its
             continue
-        yield _own_work(view, first, ms + its, subject.node_id if is_guess else first, is_guess=is_guess)
+        yield _own_work(view, first, ms + its, (first, subject.node_id), is_guess=is_guess)
     for node_id, ms in known.items():
         node = view.plan.nodes[node_id]
         kind = operators.of(node.name).kind
         if kind == "write":
             written += ms
         elif kind not in ("scan", "shuffle", "broadcast") and not operators.is_python(node.name):
-            yield _own_work(view, node_id, ms, node_id, is_guess=False)
+            yield _own_work(view, node_id, ms, (node_id,), is_guess=False)
     if written:
         writes = tuple(node.id for node in view.of_kind("write"))
         yield Cause(
@@ -245,8 +247,8 @@ def work(view: View) -> Iterator[Cause]:
         )
 
 
-def _own_work(view: View, node_id: int, wall_ms: int, sampled: int | None, *, is_guess: bool) -> Cause:
-    """`sampled`: the node that its samples are of, it or its codegen stage."""
+def _own_work(view: View, node_id: int, wall_ms: int, sampled: Sequence[int | None], *, is_guess: bool) -> Cause:
+    """`sampled`: the nodes that its samples are of: it, its codegen stage."""
     node = view.plan.nodes[node_id]
     rows = max([view.rows(i) or 0 for i in (node_id, *view.plan.inputs(node))])
     pairs = _pairs(view, node)
@@ -259,6 +261,7 @@ def _own_work(view: View, node_id: int, wall_ms: int, sampled: int | None, *, is
     work, share = _work(view, sampled)
     if work:
         what = f"{what}; {100 * share:.0f} % of it went into {work_text(work)}"
+    is_slow = not operators.of(node.name).compares_pairs and view.takes_long_for_a_row(sampled, rows)
     advice = _WORK_ADVICE.get(work, "") if share >= _MOST_WORK else ""
     return Cause(
         "compute",
@@ -266,14 +269,19 @@ def _own_work(view: View, node_id: int, wall_ms: int, sampled: int | None, *, is
         (node_id,),
         what,
         advice or _advice_by_text(view, node, sampled) or _compute_advice(view, node),
-        {"rows": rows, "is_estimate": int(is_guess), **({"work": work, "work_share": round(share, 3)} if work else {})},
+        {
+            "rows": rows,
+            "is_estimate": int(is_guess),
+            "is_slow": int(is_slow),
+            **({"work": work, "work_share": round(share, 3)} if work else {}),
+        },
         stage_of(view, node_id),
     )
 
 
-def _advice_by_text(view: View, node: Node, sampled: int | None) -> str:
+def _advice_by_text(view: View, node: Node, sampled: Sequence[int | None]) -> str:
     """What to do about an operator whose work was not sampled, by the functions that it calls."""
-    samples = (row for row in view.stored.task_times if sampled is not None and row["node_id"] == sampled)
+    samples = _task_times(view, sampled)
     is_one = operators.of(node.name).kind in ("filter", "project") and not any(
         row["method"] == "sampled" for row in samples
     )
@@ -286,10 +294,13 @@ def _pairs(view: View, node: Node) -> int:
     return math.prod(rows or 0 for rows in sides) if len(sides) == 2 else 0
 
 
-def _work(view: View, node_id: int | None) -> tuple[str, float]:
-    """The kind of work that most of a node's task time went into, and its share; empty if none stands out."""
-    its = (row for row in view.stored.task_times if node_id is not None and row["node_id"] == node_id)
-    work, share = next(iter(kinds_of_work(its)), ("", 0.0))
+def _task_times(view: View, nodes: Sequence[int | None]) -> Iterator[Row]:
+    return (row for row in view.stored.task_times if row["node_id"] is not None and row["node_id"] in nodes)
+
+
+def _work(view: View, nodes: Sequence[int | None]) -> tuple[str, float]:
+    """The kind of work that most of the task time of nodes went into, and its share; empty if none stands out."""
+    work, share = next(iter(kinds_of_work(_task_times(view, nodes))), ("", 0.0))
     return (work, share) if share >= _MUCH_WORK else ("", 0.0)
 
 
@@ -377,7 +388,7 @@ def _compute_advice(view: View, node: Node) -> str:
     if kind in ("filter", "project"):
         return "Look at its expressions: regular expressions, JSON, many CASEs or casts; compute them on fewer rows."
     if "Window" in node.name:
-        return "Window over fewer rows, or replace it by an aggregation and a join."
+        return _FRAME_ADVICE if _FRAME.search(node.simple) else _WINDOW_ADVICE
     if _is_of_groupings(node):
         return (
             "Each count(DISTINCT), and each grouping of CUBE, ROLLUP and GROUPING SETS, makes a copy of each row: use"
@@ -388,6 +399,12 @@ def _compute_advice(view: View, node: Node) -> str:
     return "Look at what it does for each row."
 
 
+_WINDOW_ADVICE = "Window over fewer rows, or replace it by an aggregation and a join."
+_FRAME = re.compile(r"specifiedwindowframe\((?:Range|Row)Frame, -\d")
+_FRAME_ADVICE = (
+    "Spark aggregates the whole frame again for each row: use a smaller frame, or one that begins with UNBOUNDED"
+    " PRECEDING; or aggregate first, and window over fewer rows."
+)
 _SORT_FOR_QUERY = "Sort less: drop a sort (ORDER BY) that nothing needs, or sort fewer and smaller rows."
 _SORT_FOR_JOIN = (
     "Spark sorts for the join: a broadcast of its smaller side, or a shuffled hash join (hint SHUFFLE_HASH), needs no"
