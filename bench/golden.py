@@ -34,6 +34,7 @@ from tests.exactness import tpch
 from tests.spark import decisions_workload
 
 import joinsight
+from joinsight.demo.workload import settings
 from joinsight.gate.golden import Section, difference, from_text, meanings, to_text
 
 THRESHOLD = "spark.sql.autoBroadcastJoinThreshold"
@@ -114,13 +115,9 @@ def repeat(folder: Path, out: Path, sessions: int) -> None:
         random.seed(hash(f"{number}"))
         for _ in range(random.randrange(20)):
             session.range(3).selectExpr("id AS a", "id AS b").filter("a > 1").schema  # noqa: B018  # uses up ids
-        for name, settings, text in random.sample(queries, len(queries)):
-            before = {key: session.conf.get(key, None) for key in settings}
-            for key, value in settings.items():
-                session.conf.set(key, value)
-            texts[name].append(to_text(golden(session, text)))
-            for key, value in before.items():
-                session.conf.unset(key) if value is None else session.conf.set(key, value)
+        for name, options, text in random.sample(queries, len(queries)):
+            with settings(session, options):
+                texts[name].append(to_text(golden(session, text)))
     spark.stop()
     out.write_text(json.dumps(texts))
 
@@ -202,11 +199,11 @@ Ran = tuple[list[Section], list[str | None]]
 """The golden plan of a query, and the fingerprints of its final plans."""
 
 
-def ran(spark: SparkSession, text: str, settings: Mapping[str, str], known: dict[tuple[str, str], Ran]) -> Ran:
+def ran(spark: SparkSession, text: str, options: Mapping[str, str], known: dict[tuple[str, str], Ran]) -> Ran:
     """Run a query once; nothing of one that fails."""
-    key = (text, json.dumps(dict(settings)))
+    key = (text, json.dumps(dict(options)))
     if key not in known:
-        for name, value in settings.items():
+        for name, value in options.items():
             spark.conf.set(name, value)
         try:
             with joinsight.measure(spark) as measured:
@@ -218,7 +215,7 @@ def ran(spark: SparkSession, text: str, settings: Mapping[str, str], known: dict
         except Exception as error:
             print(f"{error}\n{text}"[:1000], file=sys.stderr)
             known[key] = [], []
-        for name in settings:
+        for name in options:
             spark.conf.set(name, tpch.session_options()[name])
     return known[key]
 

@@ -34,6 +34,7 @@ from tests.spark.sink import Sink, listening
 
 from bench.plugin import run, session
 from joinsight.analysis.rows import Rows
+from joinsight.demo.workload import settings
 from joinsight.tables import TaskTimeRow
 
 CLOSE = 0.05
@@ -178,25 +179,22 @@ class Grown:
 def ablations(arguments: argparse.Namespace) -> Mapping[str, Sequence[Grown]]:
     """The growth that each burden causes, by its name."""
     found: dict[str, list[Grown]] = defaultdict(list)
-    settings = {"spark.joinsight.sampleInterval": arguments.interval, "spark.sql.adaptive.enabled": "false"}
+    options = {"spark.joinsight.sampleInterval": arguments.interval, "spark.sql.adaptive.enabled": "false"}
     chosen = [burden for burden in burdens() if not arguments.only or arguments.only in burden.name]
     with listening() as sink:
-        spark = sampled(sink, settings)
+        spark = sampled(sink, options)
         spark.udf.register("sleep", _sleep, "long")
         spark.udf.register("sleep_pandas", pandas_udf(_sleep_pandas, "long"))
         for number in range(-1, arguments.rounds):
             for burden in chosen:
-                for key, value in burden.settings.items():
-                    spark.conf.set(key, value)
-                for text in burden.burdened[: 1 if number < 0 else None]:
-                    case = Case(burden)
-                    while case.samples < (1 if number < 0 else arguments.samples):
-                        case.add(*(run(spark, sink, spark.sql(each).collect) for each in (burden.plain, text)))
-                    print(f"round {number}, {burden.name}: {case.samples} samples", file=sys.stderr, flush=True)
-                    if number >= 0:  # the first round compiles
-                        found[burden.name].append(case.grown())
-                for key in burden.settings:
-                    spark.conf.unset(key)
+                with settings(spark, burden.settings):
+                    for text in burden.burdened[: 1 if number < 0 else None]:
+                        case = Case(burden)
+                        while case.samples < (1 if number < 0 else arguments.samples):
+                            case.add(*(run(spark, sink, spark.sql(each).collect) for each in (burden.plain, text)))
+                        print(f"round {number}, {burden.name}: {case.samples} samples", file=sys.stderr, flush=True)
+                        if number >= 0:  # the first round compiles
+                            found[burden.name].append(case.grown())
         spark.stop()
     for name, grown in found.items():
         print(f"{name}: {grown}", file=sys.stderr)

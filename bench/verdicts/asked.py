@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
 from bench.verdicts.scenarios import FOUR_SLOTS, NO_AQE, NO_BROADCAST, Case, Planted, scenario, sink
+from joinsight.demo.workload import settings
 
 HASH = "crc32(sha2(sha2(sha2({}, 512), 512), 512))"
 """Work for each row: some 4 microseconds."""
@@ -92,11 +93,8 @@ def raised_threshold(c: Case) -> Planted:
     query = "SELECT device, count(*), max(crc32(text)) FROM visits JOIN profiles USING (id) GROUP BY device"
 
     def run(threshold: str) -> object:
-        c.spark.conf.set("spark.sql.autoBroadcastJoinThreshold", threshold)
-        try:
+        with settings(c.spark, {"spark.sql.autoBroadcastJoinThreshold": threshold}):
             return c.spark.sql(query).collect()
-        finally:
-            c.spark.conf.unset("spark.sql.autoBroadcastJoinThreshold")
 
     return Planted(lambda: run("1g"), lambda: run("10m"))
 

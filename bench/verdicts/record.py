@@ -29,6 +29,7 @@ from bench.verdicts.scenarios import SCENARIOS, SIZES, Case, Planted, Run, Scena
 from joinsight.analysis.rows import execution_rows
 from joinsight.contract.decode import decode_document
 from joinsight.contract.document import ENDED, Execution
+from joinsight.demo.workload import settings
 
 TOGETHER = 12
 """Cases in an application."""
@@ -77,15 +78,15 @@ def _groups(cases: Sequence[tuple[str, str]]) -> Sequence[Sequence[tuple[str, st
 def run(folder: Path, cases: Sequence[tuple[str, str]], rounds: int, is_repaired: bool) -> None:
     """Run cases in this process; `is_repaired`: only their twins, which have other settings."""
     first = SCENARIOS[cases[0][0]]
-    settings = {**first.settings, **(first.repaired_settings if is_repaired else {})}
+    options = {**first.settings, **(first.repaired_settings if is_repaired else {})}
     with ExitStack() as stack:
         name = stack.enter_context(tempfile.TemporaryDirectory())
         if first.hosts:
             environment = {**os.environ, "PYSPARK_PYTHON": sys.executable}
             home = Path(pyspark.__file__).parent
             cluster = standalone(home, Path(name), environment, [f"127.0.0.{1 + i}" for i in range(first.hosts)])
-            settings["spark.master"] = stack.enter_context(cluster).url
-        spark, sink = stack.enter_context(session(settings, Path(name)))
+            options["spark.master"] = stack.enter_context(cluster).url
+        spark, sink = stack.enter_context(session(options, Path(name)))
         spark.range(0, 1_000, 1, 2).selectExpr("id % 7 AS k").groupBy("k").count().collect()
         for scenario, size in cases:
             data = Path(name, "data")
@@ -101,12 +102,12 @@ def run(folder: Path, cases: Sequence[tuple[str, str]], rounds: int, is_repaired
 
 
 @contextmanager
-def session(settings: Mapping[str, str], folder: Path) -> Iterator[tuple[SparkSession, Sink]]:
+def session(options: Mapping[str, str], folder: Path) -> Iterator[tuple[SparkSession, Sink]]:
     """A session that is attached as README says, and what takes its documents."""
     os.environ["PYSPARK_PYTHON"] = sys.executable
     with listening() as sink:
         builder = SparkSession.builder.appName("verdicts")
-        builder = builder.config(map={**DEFAULTS, "spark.sql.warehouse.dir": str(folder / "warehouse"), **settings})
+        builder = builder.config(map={**DEFAULTS, "spark.sql.warehouse.dir": str(folder / "warehouse"), **options})
         spark = joinsight.attach(builder, url=sink.url).getOrCreate()
         spark.sparkContext.setLogLevel("ERROR")
         yield spark, sink
@@ -122,7 +123,7 @@ class _Recording:
         self._case = Case(spark, data, shared, SIZES[size])
 
     def run(self, rounds: int, is_repaired: bool) -> None:
-        with self._settings(self._scenario.conf):
+        with settings(self._spark, self._scenario.conf):
             planted = self._scenario.make(self._case)
             if is_repaired:
                 self._add_twin(planted, rounds)
@@ -158,20 +159,9 @@ class _Recording:
         path.write_text(json.dumps(label, indent=1) + "\n")
 
     def _twin(self, repaired: Run) -> int:
-        with self._settings(self._scenario.repaired_conf):
+        with settings(self._spark, self._scenario.repaired_conf):
             _, execution = self._documents(repaired)
         return _duration(execution)
-
-    @contextmanager
-    def _settings(self, conf: Mapping[str, str]) -> Iterator[None]:
-        earlier = {key: self._spark.conf.get(key, None) for key in (*conf, "spark.sql.shuffle.partitions")}
-        for key, value in conf.items():
-            self._spark.conf.set(key, value)
-        try:
-            yield
-        finally:
-            for key, old in earlier.items():
-                self._spark.conf.unset(key) if old is None else self._spark.conf.set(key, old)
 
     def _documents(self, what: Run) -> tuple[list[bytes], Execution]:
         """Run it; returns the application's and its last documents, and the longest execution that is not another's."""

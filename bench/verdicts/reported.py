@@ -17,6 +17,7 @@ from pyspark.sql import functions as f
 
 from bench.verdicts.asked import HASH
 from bench.verdicts.scenarios import FOUR_SLOTS, NO_AQE, NO_BROADCAST, SIXTEEN_PARTITIONS, Case, Planted, scenario, sink
+from joinsight.demo.workload import settings
 
 # Joins
 
@@ -441,12 +442,8 @@ def partitions_for_a_large_cluster(c: Case) -> Planted:
     c.table("b", c.range(20_000, "id % 5000 AS k"))
 
     def run(count: int) -> object:
-        c.spark.conf.set("spark.sql.shuffle.partitions", str(count))
-        try:
-            return c.spark.sql(
-                "SELECT count(*) FROM (SELECT DISTINCT k FROM a) JOIN (SELECT DISTINCT k FROM b) USING (k)"
-            ).collect()
-        finally:
-            c.spark.conf.unset("spark.sql.shuffle.partitions")
+        query = "SELECT count(*) FROM (SELECT DISTINCT k FROM a) JOIN (SELECT DISTINCT k FROM b) USING (k)"
+        with settings(c.spark, {"spark.sql.shuffle.partitions": str(count)}):
+            return c.spark.sql(query).collect()
 
     return Planted(lambda: run(900 * c.n), lambda: run(4))

@@ -24,6 +24,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from bench.hogs import hogs
+from joinsight.demo.workload import settings
 
 SIZES: Mapping[str, int] = {"small": 1, "medium": 2, "large": 4}
 """How many times the smallest data."""
@@ -714,8 +715,8 @@ def tiny_partitions(c: Case) -> Planted:
     rows = c.table("lines", c.range(50_000, "id % 1000 AS k"))
 
     def query(parts: int) -> object:
-        c.spark.conf.set("spark.sql.shuffle.partitions", parts)
-        return rows.groupBy("k").agg(f.max("id")).collect()
+        with settings(c.spark, {"spark.sql.shuffle.partitions": str(parts)}):
+            return rows.groupBy("k").agg(f.max("id")).collect()
 
     return Planted(lambda: query(1000 * c.n), lambda: query(4))
 

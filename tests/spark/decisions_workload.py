@@ -15,6 +15,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from joinsight.demo.workload import settings
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -103,15 +105,8 @@ def run(spark: SparkSession) -> None:
     write_tables(spark)
     for name, options, query in QUERIES:
         spark.sparkContext.setJobDescription(name)
-        standard = {key: spark.conf.get(key, None) for key in options}
-        for key, value in options.items():
-            spark.conf.set(key, value)
-        spark.sql(query).collect()
-        for key, former in standard.items():
-            if former is None:
-                spark.conf.unset(key)
-            else:
-                spark.conf.set(key, former)
+        with settings(spark, options):
+            spark.sql(query).collect()
     spark.sparkContext.setJobDescription("cached")
     spark.sql("CACHE LAZY TABLE spending AS SELECT key, sum(amount) AS spent FROM facts GROUP BY key")
     for _ in range(2):

@@ -1,6 +1,6 @@
 """Queries and their variations for `test_identity.py`, which are the descriptions of the executions.
 
-Needs PySpark and nothing else of Joinsight: it runs in a process of its own, under any Spark version::
+It runs in a process of its own, under any Spark version::
 
     python identity_workload.py FOLDER ROWS [KEY=VALUE ...]
 """
@@ -8,10 +8,11 @@ Needs PySpark and nothing else of Joinsight: it runs in a process of its own, un
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from joinsight.demo.workload import settings
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -155,20 +156,6 @@ def data_frame(spark: SparkSession) -> DataFrame:
     kept = joined.where((f.amount > 10) & (s.name != "Store 3"))
     grouped = kept.groupBy("region", "segment").agg(F.sum("amount").alias("total"), F.count(F.lit(1)).alias("sales"))
     return grouped.orderBy(F.desc("total"))
-
-
-@contextmanager
-def settings(spark: SparkSession, options: Options) -> Iterator[None]:
-    """Set options for one query."""
-    before = {key: spark.conf.get(key, None) for key in options}
-    for key, value in options.items():
-        spark.conf.set(key, value)
-    yield
-    for key, former in before.items():
-        if former is None:
-            spark.conf.unset(key)
-        else:
-            spark.conf.set(key, former)
 
 
 def main(folder: Path, rows: int, *conf: str) -> None:

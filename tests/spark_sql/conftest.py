@@ -16,6 +16,7 @@ from tests.history import Planted, generate
 from tests.java import end_java
 
 from joinsight.contract.document import Document, Stage
+from joinsight.demo.workload import settings
 from joinsight.findings import Finding, FindingsEngine, Heuristic, PlanContext
 from joinsight.store.database import connect, upgrade
 from joinsight.store.writer import Writer
@@ -88,12 +89,8 @@ def ours(spark: Any) -> Iterator[Any]:
     """The session as our commands set it up."""
     from joinsight.spark.session import _SETTINGS
 
-    before = {key: spark.conf.get(key) for key in _SETTINGS}
-    for key, value in _SETTINGS.items():
-        spark.conf.set(key, value)
-    yield spark
-    for key, value in before.items():
-        spark.conf.set(key, value)
+    with settings(spark, _SETTINGS):
+        yield spark
 
 
 @pytest.fixture(scope="session")
