@@ -8,7 +8,7 @@ import json
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -28,6 +28,8 @@ from joinsight.contract.document import Application, Document
 from joinsight.tables import Row, application, as_columns, execution, stage
 from joinsight.tables.views import node_metric, plan_edge, plan_node, plan_version, segment
 
+SQL = "org.apache.spark.sql.execution.ui.SparkListenerSQLExecution"
+"""Its events are named as this and more."""
 RECORDED = Path(__file__).with_name("recorded")
 VERSIONS = sorted(path.name for path in RECORDED.iterdir() if path.is_dir())
 
@@ -75,6 +77,15 @@ def read(log: LogFile) -> tuple[list[Document], Outcome]:
     """The documents of a log, and its outcome."""
     documents = LogDocuments(log, _reader().read([log.request()]))
     return list(documents), documents.outcome
+
+
+def read_events(folder: Path, events: Iterable[Mapping[str, Any]]) -> list[Document]:
+    """The documents of a log of these events, which is read without problems."""
+    log = folder / "local-1"
+    log.write_text("".join(json.dumps(event, separators=(",", ":")) + "\n" for event in events))
+    found, outcome = read(log_at(log))
+    assert outcome.problems == []
+    return found
 
 
 @cache

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.eventlog.recorded import log_at, read
+from tests.eventlog.recorded import SQL, read_events
 
 from joinsight.contract.document import Execution
 
-SQL = "org.apache.spark.sql.execution.ui.SparkListenerSQLExecution"
 SUCCEEDED = {"Result": "JobSucceeded"}
 
 
@@ -47,7 +45,7 @@ def test_jobs_tell_whether_a_query_failed_where_its_end_does_not(
 ) -> None:
     """By the rule of Spark's UI, with the error of the first job that failed."""
     properties = {"spark.sql.execution.id": "0"}
-    events = [
+    events: list[dict[str, Any]] = [
         {"Event": "SparkListenerLogStart", "Spark Version": "3.3.1"},
         {"Event": "SparkListenerApplicationStart", "App Name": "a", "App ID": "local-1", "Timestamp": 1, "User": "u"},
         {"Event": f"{SQL}Start", "executionId": 0, "description": "d", "details": "", "time": 2},
@@ -57,9 +55,5 @@ def test_jobs_tell_whether_a_query_failed_where_its_end_does_not(
         ),
         *ends,
     ]
-    log = tmp_path / "local-1"
-    log.write_text("".join(json.dumps(event, separators=(",", ":")) + "\n" for event in events))
-    found, outcome = read(log_at(log))
-    assert outcome.problems == []
-    document = next(each for each in reversed(found) if isinstance(each, Execution))
+    document = next(each for each in reversed(read_events(tmp_path, events)) if isinstance(each, Execution))
     assert (document.state, document.error) == (state, error)

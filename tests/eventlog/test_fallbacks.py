@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
-from tests.eventlog.recorded import log_at, read
+from tests.eventlog.recorded import read_events
 from tests.eventlog.test_late import CANCELLED, PLAN
 
 from joinsight.contract.document import Execution
@@ -21,10 +20,7 @@ TREE = f"== Physical Plan ==\n...\n== Extended Information (Comet) ==\n{PLAN['no
 )
 def test_reasons_come_from_the_description(described: object, metadata: dict[str, str], tmp_path: Path) -> None:
     """They are metadata of the nodes; a description without any is skipped."""
-    log = tmp_path / "local-1"
     events = ({**each, "physicalPlanDescription": described} if "sparkPlanInfo" in each else each for each in CANCELLED)
-    log.write_text("".join(json.dumps(event, separators=(",", ":")) + "\n" for event in events))
-    found, outcome = read(log_at(log))
-    assert outcome.problems == []
+    found = read_events(tmp_path, events)
     last = [document for document in found if isinstance(document, Execution)][-1]
     assert last.nodes[0].metadata == metadata

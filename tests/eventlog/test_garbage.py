@@ -14,13 +14,11 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.eventlog import recorded as of_versions
 from tests.eventlog.record import FORMS
-from tests.eventlog.recorded import log_at, read, recorded
+from tests.eventlog.recorded import SQL, log_at, read, recorded
 from tests.versions import NEWEST
 
 from joinsight.backfill.log_file import FileStatus, log_of_folder
 from joinsight.contract.document import Document, Execution, Stage
-
-SQL = "org.apache.spark.sql.execution.ui.SparkListenerSQLExecution"
 
 
 @pytest.fixture(scope="module")

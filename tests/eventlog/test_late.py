@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tests.eventlog.recorded import log_at, read
+from tests.eventlog.recorded import SQL, read_events
 
 from joinsight.contract.document import Execution
 
-SQL = "org.apache.spark.sql.execution.ui.SparkListenerSQLExecution"
 PLAN = {"nodeName": "Range", "simpleString": "Range", "children": [], "metadata": {}, "metrics": []}
 
 
@@ -53,10 +51,7 @@ CANCELLED: tuple[Mapping[str, Any], ...] = (
 
 def test_killed_tasks_count_though_their_execution_has_ended(tmp_path: Path) -> None:
     """The execution is reported again, under another number, with the cost of these tasks; its end stays."""
-    log = tmp_path / "local-1"
-    log.write_text("".join(json.dumps(event, separators=(",", ":")) + "\n" for event in CANCELLED))
-    found, outcome = read(log_at(log))
-    assert outcome.problems == []
+    found = read_events(tmp_path, CANCELLED)
     reported = [document for document in found if isinstance(document, Execution)]
     assert len({document.sequence for document in reported}) == len(reported)
     before, after = reported[0], reported[-1]

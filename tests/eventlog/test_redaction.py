@@ -11,12 +11,11 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.eventlog.recorded import log_at, read
+from tests.eventlog.recorded import SQL, read_events
 from tests.listener.test_redaction import MASK
 
 from joinsight.contract.document import Document, Execution
 
-SQL = "org.apache.spark.sql.execution.ui.SparkListenerSQLExecution"
 RULES = json.loads((Path(__file__).parents[2] / "listener" / "redaction.json").read_bytes())
 STANDARD = "(?i)secret|password|token|access[.]?key"
 
@@ -40,11 +39,7 @@ def read_log(
             {"Event": "SparkListenerJobEnd", "Job ID": number, "Job Result": {"Result": "JobSucceeded"}},
             {"Event": f"{SQL}End", "executionId": number, "time": 4},
         ]
-    log = folder / "local-1"
-    log.write_text("".join(json.dumps(event, separators=(",", ":")) + "\n" for event in events))
-    documents, outcome = read(log_at(log))
-    assert outcome.problems == []
-    return documents
+    return read_events(folder, events)
 
 
 def descriptions(documents: list[Document]) -> list[str]:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from tests.eventlog.recorded import log_at, read
+from tests.eventlog.recorded import SQL, read_events
 
 from joinsight.contract.document import Execution, Slowest, Spread
 
-SQL = "org.apache.spark.sql.execution.ui.SparkListenerSQLExecution"
 METRICS = [{"name": f"metric {number}", "accumulatorId": number, "metricType": "sum"} for number in (7, 8)]
 PLAN = {"nodeName": "Range", "simpleString": "Range", "children": [], "metadata": {}, "metrics": METRICS}
 
@@ -64,11 +62,7 @@ def execution_of(folder: Path, *tasks: Sequence[Any]) -> Execution:
         task |= more[0] if more else {}
         events.append({"Event": "SparkListenerTaskEnd", "Stage ID": 0, "Task Info": task, "Task Metrics": metrics})
     events.append({"Event": f"{SQL}End", "executionId": 0, "time": 8})
-    log = folder / "local-1"
-    log.write_text("".join(json.dumps(event, separators=(",", ":")) + "\n" for event in events))
-    documents, outcome = read(log_at(log))
-    assert outcome.problems == []
-    (document,) = documents
+    (document,) = read_events(folder, events)
     assert isinstance(document, Execution)
     return document
 
