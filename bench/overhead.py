@@ -45,9 +45,11 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from http.server import BaseHTTPRequestHandler, HTTPServer
+from http.server import HTTPServer
 from pathlib import Path
 from typing import Any
+
+from tests.serving import Handler
 
 from bench.plugin import compiled
 from joinsight.driver.attach import listener_jar
@@ -113,22 +115,15 @@ class Result:
 # The sink: a collector that accepts everything and stores nothing.
 
 
-class _Sink(BaseHTTPRequestHandler):
+class _Sink(Handler):
     counts: Any  # requests' bodies, their bytes before gzip, documents
 
     def do_POST(self) -> None:
-        body = self.rfile.read(int(self.headers["Content-Length"]))
+        body = self.body()
         documents = gzip.decompress(body)
         for i, count in enumerate((len(body), len(documents), documents.count(b"\n"))):
             self.counts[i] += count
-        answer = b'{"accepted": %d, "refused": []}' % documents.count(b"\n")
-        self.send_response(200)
-        self.send_header("Content-Length", str(len(answer)))
-        self.end_headers()
-        self.wfile.write(answer)
-
-    def log_message(self, format: str, *args: Any) -> None:
-        """Log nothing."""
+        self.answer(200, b'{"accepted": %d, "refused": []}' % documents.count(b"\n"))
 
 
 def serve_sink(counts: Any, port: Any) -> None:

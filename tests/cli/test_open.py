@@ -5,10 +5,9 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import threading
 import zipfile
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, HTTPServer
+from http.server import HTTPServer
 from pathlib import Path
 
 import httpx
@@ -16,6 +15,7 @@ import pytest
 from click.testing import CliRunner, Result
 from sqlalchemy import Engine
 from tests.eventlog.recorded import recorded
+from tests.serving import Handler, serving
 from tests.versions import NEWEST
 from tests.waiting import until
 
@@ -35,19 +35,13 @@ def server(tmp_path: Path) -> Iterator[str]:
             path = Path(file.path.removeprefix("file:"))
             archive.write(path, path.relative_to(tmp_path))
 
-    class Handler(BaseHTTPRequestHandler):
+    class Archive(Handler):
         def do_GET(self) -> None:
-            self.send_response(200 if self.path == f"/api/v1/applications/{log.application_id}/logs" else 404)
-            self.end_headers()
-            self.wfile.write(packed.read_bytes())
+            is_known = self.path == f"/api/v1/applications/{log.application_id}/logs"
+            self.answer(200 if is_known else 404, packed.read_bytes())
 
-        def log_message(self, *_: object) -> None:
-            """Nothing on stderr."""
-
-    with HTTPServer(("127.0.0.1", 0), Handler) as running:
-        threading.Thread(target=running.serve_forever, daemon=True).start()
+    with serving(HTTPServer(("127.0.0.1", 0), Archive)) as running:
         yield f"http://{USER}127.0.0.1:{running.server_port}/history/{log.application_id}/jobs/"
-        running.shutdown()
 
 
 def test_a_log_is_shown_and_nothing_is_left(server: str, tmp_path: Path) -> None:

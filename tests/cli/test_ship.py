@@ -9,11 +9,10 @@ import os
 import ssl
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from contextlib import AbstractContextManager, suppress
+from http.server import ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,7 @@ import pytest
 from click.testing import CliRunner, Result
 from sqlalchemy import Engine, select
 from tests.documents import LISTENER, application, as_line, execution, request
+from tests.serving import Handler, serving
 
 from joinsight import tables
 from joinsight.base.errors import ConfigurationError, JoinsightError
@@ -246,15 +246,12 @@ class Scripted(ThreadingHTTPServer):
         """Quiet: a client may break off."""
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _Handler(Handler):
     server: Scripted
-
-    def log_message(self, format: str, *args: Any) -> None:
-        pass
 
     def do_POST(self) -> None:
         self.server.times.append(time.monotonic())
-        self.server.bodies.append(self.rfile.read(int(self.headers["Content-Length"])))
+        self.server.bodies.append(self.body())
         step = self.server.script.pop(0) if len(self.server.script) > 1 else self.server.script[0]
         if step == "reset":
             self.connection.setsockopt(1, 13, b"\1\0\0\0\0\0\0\0")  # SO_LINGER 0: RST
@@ -268,30 +265,16 @@ class _Handler(BaseHTTPRequestHandler):
         elif step == "silence":
             self.connection.recv(1)  # until the client hangs up
         else:
-            status, body, headers = step if len(step) == 3 else (*step, {})
-            self.send_response(status)
-            for name, value in headers.items():
-                self.send_header(name, value)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
+            self.answer(*step)
 
     def finish(self) -> None:
         with suppress(OSError, ValueError):
             super().finish()
 
 
-@contextmanager
-def scripted(*script: Any) -> Iterator[Scripted]:
+def scripted(*script: Any) -> AbstractContextManager[Scripted]:
     """A server with this script."""
-    with Scripted(script) as server:
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        try:
-            yield server
-        finally:
-            server.shutdown()
-            thread.join()
+    return serving(Scripted(script))
 
 
 def at(server: Scripted) -> str:
@@ -388,7 +371,7 @@ def test_one_document_that_is_too_large(tmp_path: Path, own: bool) -> None:
 
     class Small(_Handler):
         def do_POST(self) -> None:
-            body = self.rfile.read(int(self.headers["Content-Length"]))
+            body = self.body()
             got = gzip.decompress(body).splitlines()
             too_large = len(got) > 1 or lines[3] in got
             self.server.bodies.append(b"" if too_large else got[0])

@@ -5,12 +5,10 @@ from __future__ import annotations
 import gzip
 import http.client
 import http.server
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any
+from contextlib import AbstractContextManager
 from urllib.parse import urlsplit
 
-from tests.spark.sink import serving
+from tests.serving import Handler, serving
 from tests.waiting import SECONDS
 
 from joinsight.contract.decode import decode_document
@@ -30,18 +28,16 @@ class Recorder(http.server.ThreadingHTTPServer):
         return f"http://127.0.0.1:{self.server_address[1]}"
 
 
-@contextmanager
-def recording(url: str) -> Iterator[Recorder]:
+def recording(url: str) -> AbstractContextManager[Recorder]:
     """A recorder on a free port."""
-    with serving(Recorder(url)) as server:
-        yield server
+    return serving(Recorder(url))
 
 
-class _Handler(http.server.BaseHTTPRequestHandler):
+class _Handler(Handler):
     server: Recorder
 
     def do_POST(self) -> None:
-        body = self.rfile.read(int(self.headers["Content-Length"]))
+        body = self.body()
         connection = http.client.HTTPConnection(self.server.collector, timeout=SECONDS)
         headers = {name: value for name, value in self.headers.items() if name.lower() not in ("host", "connection")}
         connection.request("POST", self.path, body, headers)
@@ -50,13 +46,6 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         connection.close()
         if answer.status == 200:
             self.server.documents += map(decode_document, gzip.decompress(body).splitlines())
-        self.send_response(answer.status)
-        for name, value in answer.headers.items():
-            if name.lower() not in ("connection", "content-length", "date", "server", "transfer-encoding"):
-                self.send_header(name, value)
-        self.send_header("Content-Length", str(len(content)))
-        self.end_headers()
-        self.wfile.write(content)
-
-    def log_message(self, format: str, *arguments: Any) -> None:
-        """Quiet."""
+        own = ("connection", "content-length", "date", "server", "transfer-encoding")
+        others = {name: value for name, value in answer.headers.items() if name.lower() not in own}
+        self.answer(answer.status, content, others)

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import json
 import ssl
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from typing import Any
+
+from tests.serving import Handler, serving
 
 TOKEN = "glsa_right"
 
@@ -92,9 +93,9 @@ class Stub:
 def running(stub: Stub, tls: ssl.SSLContext | None = None) -> Iterator[Stub]:
     """Listens on a free port, below /grafana; `stub.url` says where."""
 
-    class Handler(BaseHTTPRequestHandler):
+    class Answering(Handler):
         def _any(self) -> None:
-            body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            body = self.body()
             path = self.path.removeprefix("/grafana")
             if stub.location:
                 status, data = 301, b""
@@ -106,24 +107,13 @@ def running(stub: Stub, tls: ssl.SSLContext | None = None) -> Iterator[Stub]:
                 token = self.headers.get("Authorization", "")
                 status, found = stub.answer(self.command, path, token, json.loads(body) if body else None)
                 data = json.dumps(found).encode()
-            self.send_response(status)
-            if stub.location:
-                self.send_header("Location", stub.location)
-            self.send_header("Content-Length", str(len(data)))
-            self.end_headers()
-            self.wfile.write(data)
+            self.answer(status, data, {"Location": stub.location} if stub.location else None)
 
         do_GET = do_POST = do_PUT = _any
 
-        def log_message(self, *_: Any) -> None:
-            """Nothing."""
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        if tls:
-            server.socket = tls.wrap_socket(server.socket, server_side=True)
-        stub.url = f"{'https' if tls else 'http'}://127.0.0.1:{server.server_port}/grafana"
-        thread = threading.Thread(target=server.serve_forever, args=(0.05,))
-        thread.start()
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Answering)
+    if tls:
+        server.socket = tls.wrap_socket(server.socket, server_side=True)
+    stub.url = f"{'https' if tls else 'http'}://127.0.0.1:{server.server_port}/grafana"
+    with serving(server):
         yield stub
-        server.shutdown()
-        thread.join()

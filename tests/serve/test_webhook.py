@@ -7,12 +7,13 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta, timezone
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
 from sqlalchemy import Engine, delete, event, insert, select
+from tests.serving import Handler, serving
 
 from joinsight import tables
 from joinsight.alarms import messages
@@ -34,24 +35,16 @@ class Receiver:
         self.got: list[tuple[dict[str, str], bytes]] = []
         receiver, lock = self, threading.Lock()
 
-        class Handler(BaseHTTPRequestHandler):
+        class Hook(Handler):
             def do_POST(self) -> None:
-                body = self.rfile.read(int(self.headers["Content-Length"]))
+                body = self.body()
                 with lock:
                     receiver.got.append((dict(self.headers), body))
                     status = receiver.statuses.pop(0) if receiver.statuses else 200
-                self.send_response(status)
-                if status == 307:
-                    self.send_header("Location", "/elsewhere")
-                self.send_header("Content-Length", "0")
-                self.end_headers()
+                self.answer(status, headers={"Location": "/elsewhere"} if status == 307 else None)
 
-            def log_message(self, *arguments: Any) -> None:
-                pass
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Hook)
         self.url = f"http://127.0.0.1:{self.server.server_port}/hook"
-        threading.Thread(target=self.server.serve_forever, args=(0.05,), daemon=True).start()
 
     def messages(self) -> list[Any]:
         return [json.loads(body) for _, body in self.got]
@@ -60,9 +53,8 @@ class Receiver:
 @pytest.fixture
 def receiver() -> Iterator[Receiver]:
     found = Receiver()
-    yield found
-    found.server.shutdown()
-    found.server.server_close()
+    with serving(found.server):
+        yield found
 
 
 @pytest.fixture(scope="module")

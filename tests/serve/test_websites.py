@@ -5,10 +5,9 @@ from __future__ import annotations
 import base64
 import re
 import shutil
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from typing import Any
 
 import httpx
@@ -19,6 +18,7 @@ from starlette.routing import Route
 from tests.documents import execution, request
 from tests.serve.real import DOCUMENTS, SECONDS, get, post
 from tests.serve.test_app import talk
+from tests.serving import Handler, serving
 
 from joinsight import tables
 from joinsight.contract.decode import HEADERS
@@ -278,25 +278,12 @@ def browser() -> Iterator[Browser]:
 def site() -> Iterator[str]:
     """Serve a web site on a free port; yields the port."""
 
-    class Page(BaseHTTPRequestHandler):
+    class Page(Handler):
         def do_GET(self) -> None:
-            self.send_response(200)
-            self.send_header("Content-Type", "text/html")
-            self.end_headers()
-            self.wfile.write(b"<!doctype html><title>a site</title><body>")
+            self.answer(200, b"<!doctype html><title>a site</title><body>", {"Content-Type": "text/html"})
 
-        def log_message(self, *_: Any) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Page)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    try:
+    with serving(ThreadingHTTPServer(("127.0.0.1", 0), Page)) as server:
         yield str(server.server_port)
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
 
 
 def attack(browser: Browser, page_url: str, to: str, beginning: str) -> list[Any]:

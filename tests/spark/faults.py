@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import socket
 import socketserver
-import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from itertools import count
 
 from tests.waiting import SECONDS
@@ -43,19 +42,6 @@ class FaultyProxy(socketserver.ThreadingTCPServer):
 
     def handle_error(self, request: object, client_address: object) -> None:
         """Log nothing: the other side may do anything."""
-
-
-@contextmanager
-def faulty_proxy(ports: Sequence[int], fault: Callable[[], str | None]) -> Iterator[FaultyProxy]:
-    """A running proxy."""
-    with FaultyProxy(ports, fault) as proxy:
-        thread = threading.Thread(target=proxy.serve_forever, kwargs={"poll_interval": 0.05})
-        thread.start()
-        try:
-            yield proxy
-        finally:
-            proxy.shutdown()
-            thread.join()
 
 
 class _Connection(socketserver.BaseRequestHandler):

@@ -5,16 +5,14 @@ from __future__ import annotations
 import gzip
 import http.server
 import json
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any, TypeVar
+from contextlib import AbstractContextManager
+from typing import Any
+
+from tests.serving import Handler, serving
 
 from joinsight.contract.decode import decode_document
 from joinsight.contract.document import Execution
 from joinsight.driver.attach import LISTENER, listener_jar
-
-_Server = TypeVar("_Server", bound=http.server.ThreadingHTTPServer)
 
 
 def sending_to(url: str) -> dict[str, str]:
@@ -57,39 +55,16 @@ class Sink(http.server.ThreadingHTTPServer):
         return [json.loads(line) for _, lines, status in self.requests for line in lines if status == 200]
 
 
-@contextmanager
-def serving(server: _Server) -> Iterator[_Server]:
-    """Run the server in a thread."""
-    with server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        try:
-            yield server
-        finally:
-            server.shutdown()
-            thread.join()
-
-
-@contextmanager
-def listening() -> Iterator[Sink]:
+def listening() -> AbstractContextManager[Sink]:
     """A sink on a free port."""
-    with serving(Sink([])) as server:
-        yield server
+    return serving(Sink([]))
 
 
-class _Handler(http.server.BaseHTTPRequestHandler):
+class _Handler(Handler):
     server: Sink
 
     def do_POST(self) -> None:
-        body = self.rfile.read(int(self.headers["Content-Length"]))
         status = self.server.answers.pop(0) if self.server.answers else 200
-        lines = gzip.decompress(body).splitlines()
+        lines = gzip.decompress(self.body()).splitlines()
         self.server.requests.append((dict(self.headers.items()), lines, status))
-        self.send_response(status)
-        answer = b'{"accepted": 1, "refused": []}'
-        self.send_header("Content-Length", str(len(answer)))
-        self.end_headers()
-        self.wfile.write(answer)
-
-    def log_message(self, format: str, *arguments: Any) -> None:
-        """Quiet."""
+        self.answer(status, b'{"accepted": 1, "refused": []}')

@@ -19,7 +19,8 @@ import pytest
 from sqlalchemy import Engine, func, select, text
 from tests.serve.real import Service, service
 from tests.serve.test_tls import Pair
-from tests.spark.faults import FAULTS, faulty_proxy, free_port
+from tests.serving import serving
+from tests.spark.faults import FAULTS, FaultyProxy, free_port
 from tests.spark.sink import sending_to
 from tests.versions import NEWEST
 from tests.waiting import until
@@ -158,7 +159,7 @@ def test_everything_goes_wrong(engine: Engine, start: Callable[..., Job], tmp_pa
     def fault() -> str | None:
         return faults.pop() if faults else None
 
-    with collectors(engine, 2) as two, faulty_proxy([each.port for each in two], fault) as proxy:
+    with collectors(engine, 2) as two, serving(FaultyProxy([each.port for each in two], fault)) as proxy:
         job = start(name, proxy.url, requestTimeout="3s")
         job.wait_for(5)  # nobody is there yet
         for n in range(restarts):

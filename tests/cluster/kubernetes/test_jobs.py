@@ -6,7 +6,6 @@ import contextlib
 import functools
 import json
 import subprocess
-import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -16,6 +15,7 @@ from typing import Any
 import pytest
 from tests.cluster.kubernetes.cluster import COLLECTOR, HOST, SPARK, Kubernetes, kubernetes
 from tests.installed import pyspark_folder
+from tests.serving import serving
 from tests.stack.stack import ROOT
 from tests.versions import NEWEST, SUPPORTED
 from tests.waiting import SECONDS, until
@@ -127,10 +127,8 @@ def collector(cluster: Kubernetes) -> Collector:
 def jar_url() -> Iterator[str]:
     """The jar on a web server of this machine."""
     handler = functools.partial(SimpleHTTPRequestHandler, directory=str(listener_jar().parent))
-    with ThreadingHTTPServer((HOST, 0), handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+    with serving(ThreadingHTTPServer((HOST, 0), handler)) as server:
         yield f"http://{HOST}:{server.server_address[1]}/{listener_jar().name}"
-        server.shutdown()
 
 
 @dataclass(frozen=True, slots=True)
