@@ -20,6 +20,7 @@ import pytest
 from click.testing import CliRunner, Result
 from sqlalchemy import Engine, select
 from tests.documents import LISTENER, application, as_line, execution, request
+from tests.serve.test_app import stored
 from tests.serving import Handler, serving
 
 from joinsight import tables
@@ -63,13 +64,6 @@ def put(folder: Path, body: bytes, time: int = 1, kind: str = "final", number: i
 def names(folder: Path) -> list[str]:
     """What is in a folder."""
     return sorted(path.name for path in folder.iterdir())
-
-
-def stored(engine: Engine, app: str) -> list[int]:
-    """Ids of the executions stored of an application."""
-    c = tables.execution.c
-    with engine.connect() as connection:
-        return list(connection.scalars(select(c.execution_id).where(c.application_id == app).order_by(c.execution_id)))
 
 
 def documents(app: str, ids: Sequence[int]) -> list[Any]:

@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 import zipfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pyspark
@@ -17,7 +17,6 @@ from tests.java import compile_java, jar_of, spark_home
 from tests.versions import NEWEST, SCALA_2_12
 
 from joinsight import __version__
-from joinsight.demo.runner import collector
 from joinsight.driver.attach import LISTENER, PLUGIN, listener_jar
 from joinsight.tables import application, delivery, execution, joins
 
@@ -25,13 +24,6 @@ pytestmark = pytest.mark.spark
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
 SCRIPTS = Path(__file__).parent / "jobs" / "attach"
-
-
-@pytest.fixture
-def url(engine: Engine) -> Iterator[str]:
-    """A collector that checks a token."""
-    with collector(engine, 0, ["a-token"]) as (address, _):
-        yield address
 
 
 @pytest.fixture
