@@ -18,7 +18,7 @@ from tests.exactness import formats_workload, tasklog
 from tests.exactness.compare import UNEQUAL, Comparer
 from tests.exactness.jars import COMET_OPTIONS, NotFetchedError, jars_of, options
 from tests.exactness.recorder import Recorder
-from tests.exactness.test_exactness import REPLAY, RUN, compare_both, read_store, recorder, tpch_folder
+from tests.exactness.test_exactness import REPLAY, RUN, compare_all, read_store, recorder, tpch_folder
 from tests.spark_process import SparkRun
 
 from joinsight.contract.document import Execution
@@ -119,20 +119,7 @@ def check(
     spark_run.alone(version, REPLAY, truth["log"], "--jars", class_path, "--out", str(replayed_at))
     (replayed,) = json.loads(replayed_at.read_text())
     live = read_store(engine, truth["live"]["application"]["id"], recorder.documents)
-    log = Path(truth["log"])
-    with log.open("rb") as lines:
-        logged = tasklog.read(lines)
-    found, outcome = read(log_at(log))
-    assert outcome.problems == []
-    plans = replayed["plan_versions"]
-    ended_at = replayed["said"]["application"]["attempts"][0]["endTime"]
-    on_live = Comparer(truth["live"], plans, logged, ended_at, is_live=True, is_async=is_async)
-    of_log = as_stored(found)
-    compared = {
-        "live": on_live.compare(live),
-        "log": Comparer(replayed["said"], plans, logged, ended_at, is_live=False).compare(of_log),
-        "live and log": compare_both(live, of_log, on_live.partial),
-    }
+    compared = compare_all(truth, replayed, live, is_async=is_async)
     for where, result in compared.items():
         assert not result.differences, f"{where}: {result.words()}"
         assert result.compared - result.equal == sum(result.allowed[rule] for rule in UNEQUAL)

@@ -89,21 +89,7 @@ def test_what_is_stored_is_what_spark_says(
     assert account["documents_arrived"] == account["documents_made"] > len(live["executions"])
     troubles = ("documents_missing", "documents_dropped", "documents_refused", "listener_failures")
     assert [account[name] for name in troubles] == [0, 0, 0, 0]
-
-    log = Path(truth["log"])
-    with log.open("rb") as lines:
-        logged = tasklog.read(lines)
-    found, outcome = read(log_at(log))
-    assert outcome.problems == []
-    of_log = as_stored(found)
-    plans = replayed["plan_versions"]
-    ended_at = replayed["said"]["application"]["attempts"][0]["endTime"]
-    on_live = Comparer(truth["live"], plans, logged, ended_at, is_live=True, is_async=is_async(workload))
-    compared = {
-        "live": on_live.compare(live),
-        "log": Comparer(replayed["said"], plans, logged, ended_at, is_live=False).compare(of_log),
-        "live and log": compare_both(live, of_log, on_live.partial),
-    }
+    compared = compare_all(truth, replayed, live, is_async=is_async(workload))
     for name, result in compared.items():
         record_property("summary", f"Spark {version}, {workload}, {name}: {result.summary()}")
     for name, result in compared.items():
@@ -116,6 +102,24 @@ def test_what_is_stored_is_what_spark_says(
     results.record(truth, workload, compared)
     if is_cluster(version, workload):
         assert any(stage["shuffleRemoteBytesRead"] for stage in truth["live"]["stages"].values())
+
+
+def compare_all(truth: Row, replayed: Row, live: Row, *, is_async: bool) -> dict[str, Comparison]:
+    """Compares what is stored live, and what the log has, with what Spark says, and with each other."""
+    log = Path(truth["log"])
+    with log.open("rb") as lines:
+        logged = tasklog.read(lines)
+    found, outcome = read(log_at(log))
+    assert outcome.problems == []
+    of_log = as_stored(found)
+    plans = replayed["plan_versions"]
+    ended_at = replayed["said"]["application"]["attempts"][0]["endTime"]
+    on_live = Comparer(truth["live"], plans, logged, ended_at, is_live=True, is_async=is_async)
+    return {
+        "live": on_live.compare(live),
+        "log": Comparer(replayed["said"], plans, logged, ended_at, is_live=False).compare(of_log),
+        "live and log": compare_both(live, of_log, on_live.partial),
+    }
 
 
 def check_shapes(live: dict[str, Any]) -> None:

@@ -620,17 +620,21 @@ def test_expensive_parts_are_computed_once_a_minute(empty: Engine) -> None:
     assert len(cache._cached) == summaries.MAX_CACHED
 
 
+def read_findings(engine: Engine, how: str) -> None:
+    """Make whoever reads findings run these statements."""
+    with engine.begin() as connection:
+        for statement in (
+            "ALTER TABLE finding RENAME TO those",
+            f"CREATE FUNCTION found() RETURNS SETOF those LANGUAGE plpgsql AS $$ BEGIN {how}; END $$",
+            "CREATE VIEW finding AS SELECT * FROM found()",
+        ):
+            connection.execute(text(statement))
+
+
 def test_a_database_may_speak_any_language(empty: Engine) -> None:
     """What takes too long is known by its SQLSTATE."""
     Writer(empty).write([execution()])
-    with empty.begin() as connection:
-        for statement in (
-            "ALTER TABLE finding RENAME TO those",
-            "CREATE FUNCTION slow() RETURNS SETOF those LANGUAGE plpgsql AS $$"
-            " BEGIN RAISE 'Zeitüberschreitung' USING ERRCODE = 'query_canceled'; END $$",
-            "CREATE VIEW finding AS SELECT * FROM slow()",
-        ):
-            connection.execute(text(statement))
+    read_findings(empty, "RAISE 'Zeitüberschreitung' USING ERRCODE = 'query_canceled'")
     answer = get(empty, "/executions/last")
     assert (answer.status_code, f"longer than {pages.STATEMENT_SECONDS} s" in answer.text) == (503, True)
 
@@ -638,19 +642,12 @@ def test_a_database_may_speak_any_language(empty: Engine) -> None:
 def test_readers_cannot_write(empty: Engine, caplog: pytest.LogCaptureFixture) -> None:
     """A page is read in a read-only transaction, whatever a view in the database does."""
     Writer(empty).write([execution()])
-    with empty.begin() as connection:
-        for statement in (
-            "ALTER TABLE finding RENAME TO those",
-            "CREATE FUNCTION writes() RETURNS SETOF those LANGUAGE plpgsql AS"
-            " $$ BEGIN DELETE FROM application; RETURN; END $$",
-            "CREATE VIEW finding AS SELECT * FROM writes()",
-        ):
-            connection.execute(text(statement))
+    read_findings(empty, "DELETE FROM application; RETURN")
     assert get(empty, "/executions/last").status_code == 503
     reasons = [record.__dict__["fields"]["reason"] for record in caplog.records if record.name == "joinsight"]
     assert reasons == [
         'cannot execute DELETE in a read-only transaction\nCONTEXT:  SQL statement "DELETE FROM'
-        ' application"\nPL/pgSQL function writes() line 1 at SQL statement'
+        ' application"\nPL/pgSQL function found() line 1 at SQL statement'
     ]
     with empty.connect() as connection:
         assert connection.scalar(text("SELECT count(*) FROM application")) == 1
