@@ -16,14 +16,13 @@ from contextlib import ExitStack, nullcontext
 from pathlib import Path
 
 import msgspec
+from tests.documents import read_back
 from tests.exactness import tpch
 
 from bench.hogs import hogs
 from bench.plugin import executed
 from bench.verdicts.record import session
 from joinsight.analysis.replay import Recording
-from joinsight.analysis.rows import execution_rows
-from joinsight.analysis.stored import stored_plan
 from joinsight.contract.document import Execution
 
 
@@ -77,7 +76,7 @@ def score(path: Path) -> None:
     errors: dict[str, list[float]] = defaultdict(list)
     with gzip.open(path) as file:
         for run in (msgspec.json.decode(line, type=Run) for line in file):
-            stored = stored_plan(execution_rows(run.document))
+            stored = read_back(run.document)
             recording = Recording(stored.execution, stored.stages, run.slots)
             error = abs(recording.replay.wall_ms() / recording.wall_ms - 1)
             kinds = (f"{run.slots} slots", "AQE" if run.is_adaptive else "without AQE")

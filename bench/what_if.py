@@ -16,10 +16,11 @@ from contextlib import ExitStack
 from itertools import permutations
 from pathlib import Path
 
+from tests.documents import read_back
+
 from bench.plugin import executed
 from bench.verdicts.record import session
-from joinsight.analysis.rows import execution_rows
-from joinsight.analysis.stored import StoredPlan, stored_plan
+from joinsight.analysis.stored import StoredPlan
 from joinsight.contract.document import Execution
 from joinsight.why.what_if import more_slots
 
@@ -90,7 +91,7 @@ def predictions(rounds: int) -> Iterator[tuple[str, int, int, StoredPlan, int]]:
                 name,
                 known,
                 other,
-                stored_plan(execution_rows(middle[name, known])),
+                read_back(middle[name, known]),
                 (e.ended_at_ms or 0) - e.started_at_ms,
             )
 

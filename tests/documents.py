@@ -5,11 +5,15 @@ from __future__ import annotations
 import gzip
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
 
 from joinsight.analysis.rows import execution_rows
+from joinsight.analysis.stored import StoredPlan, stored_plan
+from joinsight.contract.decode import decode_document
 from joinsight.contract.document import Accumulator, Application, Execution, Listener, Metric
 from joinsight.contract.document import Plan as DocumentPlan
 from joinsight.contract.document import PlanNode as DocumentNode
@@ -82,6 +86,19 @@ StoredRows = dict[str, list[dict[str, Any]]]
 def stored_rows(e: Execution) -> StoredRows:
     """The rows of an execution, by table."""
     return {table: [as_columns(row) for row in rows] for table, rows in execution_rows(e).by_table().items()}
+
+
+def read_back(e: Execution, slots: int | None = None) -> StoredPlan:
+    """An execution as it is read once it is stored; `slots`: of its application."""
+    its = stored_plan(execution_rows(e))
+    return its if slots is None else replace(its, slots=slots)
+
+
+def longest(path: Path) -> Execution:
+    """The execution of a recorded file of documents that took longest."""
+    lines = gzip.decompress(path.read_bytes()).splitlines()
+    found = [each for line in lines if isinstance(each := decode_document(line), Execution)]
+    return max(found, key=lambda each: (each.ended_at_ms or 0) - each.started_at_ms)
 
 
 def graph_of(tree: Sequence[PlanNode], *, keep_duplicate_subquery_edges: bool = False) -> Graph:

@@ -8,10 +8,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median_low
 
+from tests.documents import read_back
+
 from bench.why.plants import PLANTS
 from bench.why.record import Run, read
-from joinsight.analysis.rows import execution_rows
-from joinsight.analysis.stored import StoredPlan, stored_plan
+from joinsight.analysis.stored import StoredPlan
 from joinsight.contract.document import Execution, Stage
 from joinsight.tables import Row
 from joinsight.why import NOT_EXPLAINED, explain
@@ -95,7 +96,7 @@ _kept: dict[int, StoredPlan] = {}
 
 def _stored(run: Run) -> StoredPlan:
     if id(run) not in _kept:
-        stored = stored_plan(execution_rows(run.execution))
+        stored = read_back(run.execution)
         slots = max((stage.slots or 0 for stage in run.execution.stages), default=0)
         _kept[id(run)] = replace(stored, slots=slots or 2, settings=run.settings)
     return _kept[id(run)]

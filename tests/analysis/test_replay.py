@@ -2,47 +2,38 @@
 
 from __future__ import annotations
 
-import gzip
 from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
+from tests.documents import longest, read_back
 
 from joinsight.analysis.replay import Recording
-from joinsight.analysis.rows import execution_rows
-from joinsight.analysis.stored import stored_plan
-from joinsight.contract.decode import decode_document
 from joinsight.contract.document import Execution
 
 HERE = Path(__file__).parent
 RUNS = sorted([*(HERE / "replay").glob("*.gz"), *(HERE.parent / "why" / "documents").glob("*.gz")])
 
 
-def document(path: Path) -> Execution:
-    lines = gzip.decompress(path.read_bytes()).splitlines()
-    found = [each for line in lines if isinstance(each := decode_document(line), Execution)]
-    return max(found, key=lambda each: (each.ended_at_ms or 0) - each.started_at_ms)
-
-
 def recording(e: Execution) -> Recording:
-    stored = stored_plan(execution_rows(e))
+    stored = read_back(e)
     return Recording(stored.execution, stored.stages, 2)
 
 
 def run(name: str) -> Execution:
-    return document(HERE / "replay" / f"{name}.ndjson.gz")
+    return longest(HERE / "replay" / f"{name}.ndjson.gz")
 
 
 @pytest.mark.parametrize("path", RUNS, ids=lambda path: path.name.partition(".")[0])
 def test_a_replay_takes_as_long_as_the_execution(path: Path) -> None:
     """Also where other queries held slots, or the driver launched 400 tasks in each."""
-    its = recording(document(path))
+    its = recording(longest(path))
     assert its.replay.wall_ms() == pytest.approx(its.wall_ms, rel=0.10)
 
 
 def test_many_tasks_that_wait_for_their_launch_take_longer() -> None:
     """The order of 400 tasks on two slots does not explain 15 % more than they need; that of 8 tasks may."""
-    e = document(HERE.parent / "why" / "documents" / "base2.ndjson.gz")
+    e = longest(HERE.parent / "why" / "documents" / "base2.ndjson.gz")
     stage = max(e.stages, key=lambda each: each.run_time_ms)
     work = 2 * ((stage.last_finish_at_ms or 0) - (stage.first_launch_at_ms or 0)) * 100 // 115
     times = dict.fromkeys(("deserialize_time_ms", "result_serialization_time_ms", "scheduler_delay_ms"), 0)
@@ -86,7 +77,7 @@ EXPECTED: dict[str, dict[int, list[int]]] = {
 
 def test_rows_that_do_not_tell_who_waits_for_whom() -> None:
     """As those of release 0.1: their parents, or what was ready last, are waited for."""
-    stored = stored_plan(execution_rows(run("tpch10-slots4")))
+    stored = read_back(run("tpch10-slots4"))
     rows = [{**row, "waits_for": None, "broadcast_ms": None} for row in stored.stages]
     its = Recording(stored.execution, rows, None)
     assert its.replay.wall_ms() == pytest.approx(its.wall_ms, rel=0.15)

@@ -12,11 +12,9 @@ from click.testing import CliRunner
 from msgspec.structs import replace
 from rich.console import Console
 from sqlalchemy import Engine, text
-from tests.documents import application
+from tests.documents import application, read_back
 from tests.timing.test_cost import MERGED, ended, ran
 
-from joinsight.analysis.rows import execution_rows
-from joinsight.analysis.stored import stored_plan
 from joinsight.cli import cli
 from joinsight.cli.cost import print_breakdown
 from joinsight.store.writer import Writer
@@ -82,7 +80,7 @@ def test_kinds_of_work_are_named() -> None:
         "operator__SortMergeJoin__+date": 11,
     }
     drawing = MERGED.format(left="ENSURE_REQUIREMENTS", sorted="false")
-    stored = stored_plan(execution_rows(ended(drawing, ran(7, 200, 900, 1_000, **samples))))
+    stored = read_back(ended(drawing, ran(7, 200, 900, 1_000, **samples)))
     out = Console(file=StringIO(), width=140)
     print_breakdown(out, stored)
     print_task_time(out, stored)
@@ -100,7 +98,7 @@ def test_what_a_shuffle_would_have_saved() -> None:
         ([replace(ran(3, 200, 850, 2_600), slots=8), replace(stage, run_time_ms=2_800)], ["50 ms"]),
         ([replace(stage, samples={})], []),
     ):
-        stored = stored_plan(execution_rows(ended(drawing, *its_stages)))
+        stored = read_back(ended(drawing, *its_stages))
         out = Console(file=StringIO(), width=140)
         print_breakdown(out, stored)
         shown = out.file.getvalue()  # type: ignore[attr-defined]

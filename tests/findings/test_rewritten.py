@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from tests.documents import execution
+from tests.documents import execution, read_back
 from tests.findings.recorded import table_formats
 
 from joinsight.analysis.rows import execution_rows
-from joinsight.analysis.stored import stored_plan
 from joinsight.contract.document import Execution
 from joinsight.findings import FindingsEngine, Thresholds
 from joinsight.findings.finding import Finding, PlanContext
@@ -68,5 +67,5 @@ def test_few_rows_are_no_finding() -> None:
 @pytest.mark.parametrize("name", COPIED)
 def test_the_verdict_has_their_numbers(name: str) -> None:
     """As evidence, whatever took the time."""
-    evidence = judge(stored_plan(execution_rows(table_formats()[name]))).evidence
+    evidence = judge(read_back(table_formats()[name])).evidence
     assert (evidence["copied_rows"], evidence["written_rows"]) == COPIED[name][:2]

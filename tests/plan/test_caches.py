@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 from msgspec.structs import replace
-from tests.documents import planned
+from tests.documents import planned, read_back
 from tests.timing.test_cost import ran
 
 from joinsight.analysis.rows import Plans, execution_rows
@@ -156,7 +156,7 @@ def test_filling_costs_what_its_stages_cost() -> None:
 
 def test_its_use_is_a_sentence() -> None:
     """Who filled it, at what cost, and who else reads it."""
-    [row] = stored_plan(execution_rows(ended(scan("3+4", name="named")))).caches
+    [row] = read_back(ended(scan("3+4", name="named"))).caches
     cost = "filling took 700 ms, 900 ms of task time"
     assert line(row) == f"0: cached table named, filled here; {cost}; read by no other execution"
     assert line(row | {"reads": 2}).endswith("; read by 2 other executions")

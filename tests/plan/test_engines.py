@@ -11,10 +11,9 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import pytest
-from tests.documents import planned
+from tests.documents import planned, read_back
 
 from joinsight.analysis.rows import Rows, execution_rows
-from joinsight.analysis.stored import stored_plan
 from joinsight.present.tree import plan_tree
 
 
@@ -310,7 +309,7 @@ def test_the_tree_shows_the_same_numbers() -> None:
     """It shows rows and not batches, nothing where the engine never sets a count, and milliseconds."""
     shown = {}
     for case in CASES:
-        plan = stored_plan(execution_rows(planned(textwrap.dedent(case.plan))))
+        plan = read_back(planned(textwrap.dedent(case.plan)))
         tree = plan_tree(plan, plan.versions[-1])
         shown[case.name.partition(",")[0]] = {i: (n.rows, n.bytes, n.time_ms) for i, n in tree.nodes.items()}
     rapids, photon = shown["rapids"], shown["photon"]

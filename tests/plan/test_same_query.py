@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
-from tests.documents import planned
+from tests.documents import planned, read_back
 
 from joinsight.analysis.rows import Rows, execution_rows
 from joinsight.analysis.stored import stored_plan
@@ -103,7 +103,7 @@ def test_what_the_engine_ran() -> None:
     text = (
         "Comet ran 1 of 4 operators, Spark ran HashAggregate, Exchange, Filter; 1 conversion between rows and columns"
     )
-    assert engine_text(stored_plan(execution_rows(planned(fallen_back)))) == text
+    assert engine_text(read_back(planned(fallen_back))) == text
 
 
 def test_why_spark_ran_an_operator() -> None:
@@ -116,13 +116,13 @@ def test_why_spark_ran_an_operator() -> None:
     reason = {FALLBACK: "frame is not supported"}
     e = planned(drawing)
     nodes = [replace(node, metadata=reason if node.name == "Window" else {}) for node in e.nodes]
-    text = engine_text(stored_plan(execution_rows(replace(e, nodes=nodes))))
+    text = engine_text(read_back(replace(e, nodes=nodes)))
     assert text == "Comet ran 1 of 3 operators, Spark ran 2 Window; Window is Spark's: frame is not supported"
     nodes = [replace(node, metadata={FALLBACK: "?"} if node.name == "Window" else {}) for node in e.nodes]
     redacted = engine_text(stored_plan(execution_rows(replace(e, nodes=nodes))))
     assert redacted == "Comet ran 1 of 3 operators, Spark ran 2 Window"
     e = planned("Range | (0, 5)")
-    text = engine_text(stored_plan(execution_rows(replace(e, nodes=[replace(e.nodes[0], metadata=reason)]))))
+    text = engine_text(read_back(replace(e, nodes=[replace(e.nodes[0], metadata=reason)])))
     assert text == "Comet ran no operator, Spark ran Range; Range is Spark's: frame is not supported"
 
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from tests.documents import planned
+from tests.documents import planned, read_back
 
-from joinsight.analysis.rows import execution_rows
-from joinsight.analysis.stored import StoredPlan, stored_plan
+from joinsight.analysis.stored import StoredPlan
 from joinsight.base.errors import JoinsightError
 from joinsight.plan import operators
 from joinsight.present.hot_keys import key_code
@@ -24,7 +23,7 @@ CUSTOMERS = "Scan parquet  | [id#5L] Batched: true, Location: InMemoryFileIndex(
 
 
 def stored(drawing: str) -> StoredPlan:
-    return stored_plan(execution_rows(planned(drawing)))
+    return read_back(planned(drawing))
 
 
 def node(its: StoredPlan, kind: str) -> int:

@@ -9,10 +9,8 @@ import pytest
 from click.testing import CliRunner
 from msgspec import structs
 from sqlalchemy import Engine
-from tests.documents import STARTED_AT_MS, application, planned
+from tests.documents import STARTED_AT_MS, application, planned, read_back
 
-from joinsight.analysis.rows import execution_rows
-from joinsight.analysis.stored import StoredPlan, stored_plan
 from joinsight.cli import cli
 from joinsight.contract.document import Execution, Job, Spread, Stage
 from joinsight.pages.execution import execution_page
@@ -60,10 +58,6 @@ def running(read: str = EVEN, made: str = EVEN, *, reported: int = 245_000, **st
     return planned(plan, state="running", reported_at_ms=at(reported), jobs=jobs, stages=stages)
 
 
-def stored(e: Execution) -> StoredPlan:
-    return stored_plan(execution_rows(e))
-
-
 @pytest.mark.parametrize(
     ("read", "made", "code", "text"),
     [
@@ -75,7 +69,7 @@ def stored(e: Execution) -> StoredPlan:
 )
 def test_a_straggler_is_the_cause(read: str, made: str, code: str, text: str) -> None:
     """One of 8 tasks runs for 4 min; what it has read and made so far says why."""
-    verdict = judge(stored(running(read, made)))
+    verdict = judge(read_back(running(read, made)))
     assert verdict.code == code, verdict.text
     assert "of 4 min 5 s so far went into stage 7" in verdict.text
     assert f"1 of 8 tasks still runs, for 4 min against a median of 3.0 s{text}" in verdict.text
@@ -93,12 +87,12 @@ def test_a_straggler_is_the_cause(read: str, made: str, code: str, text: str) ->
     ],
 )
 def test_others_are_no_stragglers(changes: dict[str, Any]) -> None:
-    assert "still run" not in judge(stored(running(**changes))).text
+    assert "still run" not in judge(read_back(running(**changes))).text
 
 
 def test_time_goes_on_until_the_last_report() -> None:
     """The path, the costs and the verdict take the time of the report, not that at which it was stored."""
-    its = stored(running())
+    its = read_back(running())
     assert [(row["cause"], row["stage_id"], row["end_ms"]) for row in its.segments] == [
         ("prepare", None, 500),
         ("running", 6, 2_000),
@@ -110,14 +104,14 @@ def test_time_goes_on_until_the_last_report() -> None:
 def test_samples_divide_a_stage_of_which_no_task_has_ended() -> None:
     """They have no run time to divide yet; the wall time so far goes by their number."""
     none: dict[str, Any] = {"succeeded_tasks": 0, "run_time": None, "run_time_ms": 0, "oldest_launch_at_ms": at(2_000)}
-    its = stored(running(**none, tasks=4, samples={"operator SortMergeJoin": 90, "shuffle_read": 10}))
+    its = read_back(running(**none, tasks=4, samples={"operator SortMergeJoin": 90, "shuffle_read": 10}))
     waited = [(item.node_id, item.wall_ms, item.task_time_ms) for item in its.breakdown.items if item.wall_ms > 10_000]
     assert waited == [(0, 218_700, 0), (None, 24_300, 0)]
 
 
 def test_of_a_lost_execution_the_last_report_stays() -> None:
     """Its tasks that ran then are not taken for ones that never were."""
-    its = stored(running(LAST, LAST))
+    its = read_back(running(LAST, LAST))
     its.execution["state"] = "lost"
     assert judge(its).code == "data_skew"
 

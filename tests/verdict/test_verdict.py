@@ -15,7 +15,7 @@ import pytest
 from click.testing import CliRunner
 from msgspec import structs
 from sqlalchemy import Engine
-from tests.documents import STARTED_AT_MS, application, execution, planned
+from tests.documents import STARTED_AT_MS, application, execution, longest, planned, read_back
 from tests.findings.recorded import recordings
 from tests.growth import check_cpu_time
 
@@ -88,14 +88,12 @@ EXPECTED = {
 
 
 def document(name: str) -> Execution:
-    lines = gzip.decompress((DOCUMENTS / f"{name}.ndjson.gz").read_bytes()).splitlines()
-    found = [each for line in lines if isinstance(each := decode_document(line), Execution)]
-    return max(found, key=lambda each: (each.ended_at_ms or 0) - each.started_at_ms)
+    return longest(DOCUMENTS / f"{name}.ndjson.gz")
 
 
 def stored(name: str) -> StoredPlan:
     """As it is once stored; all ran with two slots."""
-    return replace(stored_plan(execution_rows(document(name))), slots=2)
+    return read_back(document(name), slots=2)
 
 
 def operators(its: StoredPlan, verdict: Verdict) -> list[str]:
@@ -243,7 +241,7 @@ def test_a_failed_query_says_why_it_failed_and_no_way_to_be_faster(error: str, w
 
 def test_a_query_that_failed_at_once_took_0_ms() -> None:
     e = execution(state="failed", error="no such table", ended_at_ms=STARTED_AT_MS)
-    its = stored_plan(execution_rows(e))
+    its = read_back(e)
     its.execution["updated_at"] = its.execution["started_at"] + timedelta(days=5)
     assert judge(its).text == "It failed after 0 ms: no such table."
 
@@ -378,11 +376,11 @@ def test_a_stage_that_waits_for_others_of_its_execution_waits_for_no_slot() -> N
 
 def test_a_verdict_while_it_runs_says_so_far() -> None:
     """It divides the time since the start, also if nothing stands out or nothing has run."""
-    its = stored_plan(execution_rows(structs.replace(document("selfjoin"), state="running", ended_at_ms=None)))
+    its = read_back(structs.replace(document("selfjoin"), state="running", ended_at_ms=None))
     its.execution["updated_at"] = its.execution["started_at"] + timedelta(seconds=40)
     verdict = judge(replace(its, slots=2))
     assert (verdict.code, " of 40.0 s so far went into " in verdict.text) == ("join_output", True), verdict.text
-    its = stored_plan(execution_rows(structs.replace(document("tiny"), state="running", ended_at_ms=None, stages=[])))
+    its = read_back(structs.replace(document("tiny"), state="running", ended_at_ms=None, stages=[]))
     its.execution["updated_at"] = its.execution["started_at"] + timedelta(seconds=40)
     verdict = judge(its)
     assert verdict.code == "even" and "Nothing stands out in 40.0 s so far" in verdict.text
@@ -430,7 +428,7 @@ def started_by_a_command(name: str) -> StoredPlan:
     inner.execution["execution_id"] = 5
     nested = [Nested(5, STARTED_AT_MS + 500, STARTED_AT_MS + 9_500)]
     command = planned("Execute MergeIntoCommand", nested=nested, ended_at_ms=STARTED_AT_MS + 10_000)
-    return replace(stored_plan(execution_rows(command)), nested=[inner])
+    return replace(read_back(command), nested=[inner])
 
 
 @pytest.mark.parametrize("name", ["selfjoin", "regex", "tiny"])
@@ -462,8 +460,8 @@ def test_what_an_execution_of_a_command_started_is_not_its_driver() -> None:
         nested=[Nested(5, STARTED_AT_MS + 500, STARTED_AT_MS + 9_500), within],
         ended_at_ms=STARTED_AT_MS + 10_000,
     )
-    nested = [stored_plan(execution_rows(creation)), query]
-    whole = replace(stored_plan(execution_rows(command)), nested=nested)
+    nested = [read_back(creation), query]
+    whole = replace(read_back(command), nested=nested)
     assert whole.waited == {5: 9_000, 6: 8_000}
     verdict = judge(whole)
     assert (verdict.code, verdict.evidence["execution"]) == (judge(stored("regex")).code, 6)
@@ -483,7 +481,7 @@ def test_what_several_executions_of_a_command_spent_is_added_up() -> None:
         each.execution["execution_id"] = 5 + number
         nested.append(Nested(5 + number, STARTED_AT_MS + 1_000 * number, STARTED_AT_MS + 1_000 * number + 900))
     e = planned("Execute MergeIntoCommand", nested=nested, ended_at_ms=STARTED_AT_MS + 6_000)
-    verdict = judge(replace(stored_plan(execution_rows(e)), nested=inner))
+    verdict = judge(replace(read_back(e), nested=inner))
     assert (verdict.code, verdict.evidence["executions"]) == ("join_output", 6)
     assert verdict.share == pytest.approx(0.9 * judge(inner[0]).share, abs=1e-2)
     assert "in 6 executions, the largest part in execution" in verdict.text
@@ -554,7 +552,7 @@ def test_a_command_is_read_with_what_it_started(engine: Engine) -> None:
 )
 def test_a_join_that_shuffles_both_sides_though_one_is_small(name: str, said: list[str]) -> None:
     """It explains its shuffles and sorts, without what it does itself; a join that was broadcast does not."""
-    view = View(stored_plan(execution_rows(recordings()[name])))
+    view = View(read_back(recordings()[name]))
     found = list(small_sides(view))
     assert [each.what for each in found] == said
     for each in found:
@@ -565,7 +563,7 @@ def test_a_join_that_shuffles_both_sides_though_one_is_small(name: str, said: li
 
 def test_a_shuffle_that_a_hint_forces_counts_whole() -> None:
     """AQE would have broadcast a side up to the threshold; one beyond it only may be broadcast."""
-    its = stored_plan(execution_rows(recordings()["broadcast-missed"]))
+    its = read_back(recordings()["broadcast-missed"])
     (forced,) = small_sides(View(its))
     its.execution["broadcast_threshold_bytes"] = 100_000
     (allowed,) = small_sides(View(its))
@@ -575,7 +573,7 @@ def test_a_shuffle_that_a_hint_forces_counts_whole() -> None:
 
 def test_a_finding_on_the_join_knows_what_to_do_about_it() -> None:
     """It knows the join's hint, so the verdict says the same; that on another join does not count."""
-    its = stored_plan(execution_rows(recordings()["broadcast-missed"]))
+    its = read_back(recordings()["broadcast-missed"])
     (general,) = small_sides(View(its))
     about = {"finding": "missed-broadcast", "advice": "Remove the hint MERGE."}
     its.findings[:] = [{**about, "node_id": general.nodes[1]}]
@@ -609,7 +607,7 @@ def test_the_skew_of_one_side_is_not_hidden_by_the_other() -> None:
 
 def test_spilling_takes_no_longer_than_what_spills() -> None:
     """The sort took 182 ms of its stage; that the window took the rest is known only once tasks were sampled."""
-    its = replace(stored_plan(execution_rows(recordings()["partitions-single"])), slots=2)
+    its = read_back(recordings()["partitions-single"], slots=2)
     (spill,) = memory(View(its))
     assert spill.wall_ms > 500
     assert spill.weight == spill.wall_ms / 2  # its one task would have less to keep if there were more
@@ -697,7 +695,7 @@ def test_multiplied_rows_that_spill_are_multiplied() -> None:
 )
 def test_what_to_do_about_a_sort_is_up_to_who_asked_for_it(name: str, consumers: set[str], said: str) -> None:
     """An operator above it, for which Spark added it, or the query."""
-    its = stored_plan(execution_rows(recordings()[name])) if name in recordings() else stored(name)
+    its = read_back(recordings()[name]) if name in recordings() else stored(name)
     view = View(its)
     sorts = [each for each in work(view) if view.plan.nodes[each.nodes[0]].name == "Sort"]
     assert sorts
@@ -780,7 +778,7 @@ def test_rows_that_were_multiplied_count_up_to_where_more_rows_join_them() -> No
     rows = {metric.id for node in below for metric in node.metrics if metric.name == "number of output rows"}
     few = [structs.replace(each, sum=500) if each.id in rows else each for each in its.accumulators]
     its = structs.replace(its, nodes=[generate if i == small else n for i, n in enumerate(its.nodes)], accumulators=few)
-    view = View(replace(stored_plan(execution_rows(its)), task_times=[]))
+    view = View(replace(read_back(its), task_times=[]))
     (cause,) = exploding(view)
     assert cause.wall_ms < 0.2 * view.wall_ms
 
@@ -915,7 +913,7 @@ def test_a_task_of_which_the_cpu_time_is_not_known_may_have_more_to_do() -> None
 
 
 def test_nothing_needs_to_be_done_about_a_short_query() -> None:
-    its = replace(stored_plan(execution_rows(recordings()["broadcast-switched"])), slots=2)
+    its = read_back(recordings()["broadcast-switched"], slots=2)
     assert judge(its).next == "Nothing needs to be done, unless it runs very often: it took less than a second."
 
 
@@ -945,12 +943,12 @@ def test_a_sum_of_parts_is_named_as_such(monkeypatch: pytest.MonkeyPatch) -> Non
     (line,) = gzip.decompress((REPLAY / "tpch21-slots2-loaded.ndjson.gz").read_bytes()).splitlines()
     its = decode_document(line)
     assert isinstance(its, Execution)
-    verdict = judge(stored_plan(execution_rows(its)))
+    verdict = judge(read_back(its))
     assert verdict.code == "even"
     assert "the largest part is 26 % (6 scans)" in verdict.text
     assert verdict.next == "Nothing needs to be done."
     monkeypatch.setattr("joinsight.verdict.LARGEST_PART_SHARE", 0.26)
-    assert judge(stored_plan(execution_rows(its))).next.startswith("Read less: ")
+    assert judge(read_back(its)).next.startswith("Read less: ")
 
 
 def test_a_task_that_is_slow_without_more_work_costs_time_on_full_slots() -> None:
@@ -974,7 +972,7 @@ def test_a_task_that_is_slow_without_more_work_costs_the_time_in_which_others_ha
 
 def test_a_driver_that_receives_a_large_result_says_why() -> None:
     """The time for it counts whole, and is a finding; what is collected for a broadcast is no result."""
-    its = stored_plan(execution_rows(recordings()["collected"]))
+    its = read_back(recordings()["collected"])
     received, whole = driver(View(its))
     assert (received.wall_ms, received.weight, whole.weight) == (261, 261, whole.wall_ms / 2)
     assert "the driver took 261 ms to receive 18.9 MiB of results" in judge(its).text

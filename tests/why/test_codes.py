@@ -7,11 +7,10 @@ from dataclasses import replace
 
 import pytest
 from msgspec import structs
+from tests.documents import read_back
 from tests.why import changed
 from tests.why.test_why import CHANGED, document
 
-from joinsight.analysis.rows import execution_rows
-from joinsight.analysis.stored import stored_plan
 from joinsight.contract.document import Execution, Spread
 from joinsight.why import CODES, NOT_EXPLAINED, Why, explain
 
@@ -34,7 +33,7 @@ MADE: Mapping[str, tuple[str, Callable[[Execution], Execution]]] = {
 def why(code: str) -> Why:
     name, change = MADE[code]
     e = document(name)
-    return explain(*(replace(stored_plan(execution_rows(each)), slots=2) for each in (e, change(e))))
+    return explain(*(read_back(each, slots=2) for each in (e, change(e))))
 
 
 def test_all_codes_are_here() -> None:
@@ -66,7 +65,7 @@ def test_more_cpu_on_a_busy_host_waits_longer_for_it(cpu_times: int, wait_times:
     more_cpu = (cpu_times - 1) * cpu
     more = more_cpu + round((wait_times - 1) * waited)
     slower = changed.longer_stage(e, stage.id, more // 2, run_time_ms=more, cpu_time_ns=more_cpu * 1_000_000)
-    found = explain(*(replace(stored_plan(execution_rows(each)), slots=2) for each in (e, slower)))
+    found = explain(*(read_back(each, slots=2) for each in (e, slower)))
     assert found.causes[0].code == "cpu_per_row"
     assert found.causes[0].wall_ms == pytest.approx(found.difference_ms, rel=0.15)
     assert sum(cause.wall_ms for cause in found.causes) == found.difference_ms
@@ -76,7 +75,7 @@ def test_less_memory_is_what_collects_more_garbage() -> None:
     """The setting is a witness, and small amounts count with it: 1.2 s of 6.4 s are no scatter then."""
     e = document("base2")
     slower = changed.longer_stage(e, JOIN, 1_200, run_time_ms=2_400, gc_time_ms=2_400)
-    a, b = (replace(stored_plan(execution_rows(each)), slots=2) for each in (e, slower))
+    a, b = (read_back(each, slots=2) for each in (e, slower))
     assert explain(a, b).is_normal
     a, b = (replace(each, settings={"spark.driver.memory": size}) for each, size in ((a, "2g"), (b, "512m")))
     first = explain(a, b).causes[0]
@@ -87,7 +86,7 @@ def test_less_memory_is_what_collects_more_garbage() -> None:
 def test_what_began_to_spill_waits_for_disks_because_of_memory() -> None:
     e = document("base2")
     slower = changed.longer_stage(e, JOIN, 4_000, run_time_ms=8_000, memory_spilled_bytes=40 << 20)
-    a, b = (replace(stored_plan(execution_rows(each)), slots=2) for each in (e, slower))
+    a, b = (read_back(each, slots=2) for each in (e, slower))
     found = explain(*(replace(each, settings={"spark.driver.memory": size}) for each, size in ((a, "2g"), (b, "512m"))))
     assert found.causes[0].code == "memory" and found.causes[0].wall_ms == pytest.approx(4_000, rel=0.1)
     assert "stage 63 spilled 40.0 MiB, 0 B before" in found.causes[0].evidence
@@ -99,7 +98,7 @@ def test_many_more_tasks_for_as_many_rows_are_the_cause_of_what_these_take() -> 
     slower = changed.longer_stage(e, JOIN, 4_000, run_time_ms=8_000, cpu_time_ns=4_000_000_000)
     slower = changed.with_stage(slower, structs.replace(changed.stage_of(slower, JOIN), tasks=400, succeeded_tasks=400))
     assert stage.tasks == 8
-    found = explain(*(replace(stored_plan(execution_rows(each)), slots=2) for each in (e, slower)))
+    found = explain(*(read_back(each, slots=2) for each in (e, slower)))
     assert [cause.code for cause in found.causes] == ["partitions"]
     assert found.causes[0].evidence[0].endswith("had 400 tasks, 8 before")
 
@@ -107,7 +106,7 @@ def test_many_more_tasks_for_as_many_rows_are_the_cause_of_what_these_take() -> 
 def test_half_the_slots_are_the_cause_also_of_fewer_tasks() -> None:
     """3.8 s of 6.4 s would be scatter between two runs on busy hosts that did the same work on as many slots."""
     e = document("base2")
-    a, b = stored_plan(execution_rows(e)), stored_plan(execution_rows(changed.on_one_slot(e)))
+    a, b = read_back(e), read_back(changed.on_one_slot(e))
     found = explain(replace(a, slots=2), replace(b, slots=1))
     assert [cause.code for cause in found.causes] == ["slots"]
     assert found.causes[0].evidence[0].endswith("of 1 slots, 1.7 of 2 before")
@@ -118,7 +117,7 @@ def test_a_driver_that_stopped_while_tasks_ran_is_no_lack_of_slots() -> None:
     e = document("base2")
     e = changed.with_stage(e, structs.replace(changed.stage_of(e, JOIN), scheduler_delay_ms=300))
     slower = changed.longer_stage(e, JOIN, 4_000, scheduler_delay_ms=8_000)
-    first = explain(*(replace(stored_plan(execution_rows(each)), slots=2) for each in (e, slower))).causes[0]
+    first = explain(*(read_back(each, slots=2) for each in (e, slower))).causes[0]
     assert first.code == "driver" and first.wall_ms == pytest.approx(4_000, rel=0.1)
     assert "for the driver's scheduler" in first.evidence[0]
 
@@ -127,7 +126,7 @@ def test_tasks_that_failed_are_the_cause_of_what_their_next_attempts_take() -> N
     e = document("base2")
     slower = changed.longer_stage(e, JOIN, 4_000, run_time_ms=5_000, cpu_time_ns=4_000_000_000)
     slower = changed.with_stage(slower, structs.replace(changed.stage_of(slower, JOIN), failed_tasks=2))
-    first = explain(*(replace(stored_plan(execution_rows(each)), slots=2) for each in (e, slower))).causes[0]
+    first = explain(*(read_back(each, slots=2) for each in (e, slower))).causes[0]
     assert first.code == "retry" and first.wall_ms == pytest.approx(4_000, rel=0.1)
     assert first.evidence == ["failed tasks of stage 63: 2, before 0"]
 
@@ -142,7 +141,7 @@ def test_a_hot_key_is_skew_also_where_aqe_made_fewer_tasks_for_it() -> None:
     hot = structs.replace(
         changed.stage_of(slower, JOIN), tasks=4, succeeded_tasks=4, shuffle_read_records=_spread(rows * 9 // 10)
     )
-    first, last = (replace(stored_plan(execution_rows(each)), slots=2) for each in (e, changed.with_stage(slower, hot)))
+    first, last = (read_back(each, slots=2) for each in (e, changed.with_stage(slower, hot)))
     assert explain(first, last).causes[0].code == "skew"
 
 

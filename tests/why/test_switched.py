@@ -6,11 +6,10 @@ from collections.abc import Mapping
 
 import pytest
 from msgspec import structs
+from tests.documents import read_back
 from tests.why.changed import later, stage_of, with_stage
 from tests.why.test_why import document
 
-from joinsight.analysis.rows import execution_rows
-from joinsight.analysis.stored import StoredPlan, stored_plan
 from joinsight.contract.document import Execution, Spread
 from joinsight.why import explain
 from joinsight.why.places import RunPlaces, matched
@@ -45,13 +44,9 @@ def grown() -> Execution:
     return structs.replace(e, jobs=jobs)
 
 
-def stored(e: Execution) -> StoredPlan:
-    return stored_plan(execution_rows(e))
-
-
 def test_a_side_that_became_the_longest_explains_what_it_took_longer() -> None:
     """Not all of its time: the execution would have waited for the other side otherwise."""
-    why = explain(stored(run()), stored(grown()))
+    why = explain(read_back(run()), read_back(grown()))
     assert why.difference_ms == LONGER_MS
     first = why.causes[0]
     assert first.code == "data"
@@ -63,7 +58,7 @@ def test_a_side_that_became_the_longest_explains_what_it_took_longer() -> None:
 
 
 def test_the_opposite_has_the_opposite_amounts() -> None:
-    there, back = explain(stored(run()), stored(grown())), explain(stored(grown()), stored(run()))
+    there, back = explain(read_back(run()), read_back(grown())), explain(read_back(grown()), read_back(run()))
     assert {cause.code: cause.wall_ms for cause in there.causes} == pytest.approx(
         {cause.code: -cause.wall_ms for cause in back.causes}, abs=2
     )
@@ -71,22 +66,22 @@ def test_the_opposite_has_the_opposite_amounts() -> None:
 
 def test_only_a_switched_path_is_replayed() -> None:
     for other, expected in ((grown(), True), (run(), False), (document("tiny0"), False)):
-        a, b = RunPlaces(stored(run())), RunPlaces(stored(other))
+        a, b = RunPlaces(read_back(run())), RunPlaces(read_back(other))
         assert has_switched(list(matched(a, b)), a.stored.execution["duration_ms"]) is expected
 
 
 def test_parts_add_up_to_the_difference_of_the_replays() -> None:
-    a, b = RunPlaces(stored(run())), RunPlaces(stored(grown()))
+    a, b = RunPlaces(read_back(run())), RunPlaces(read_back(grown()))
     parts = values(a, b, list(matched(a, b)))
     assert sum(parts.values()) == pytest.approx(LONGER_MS, rel=0.05)
 
 
 def test_what_cannot_be_scheduled_again_is_not_used() -> None:
     e = run()
-    assert can_replay(stored(e).recording)
+    assert can_replay(read_back(e).recording)
     again = structs.replace(e.stages[0], attempt=1)
-    assert not can_replay(stored(structs.replace(e, stages=[*e.stages, again])).recording)
-    assert not can_replay(stored(structs.replace(e, stages=[])).recording)
+    assert not can_replay(read_back(structs.replace(e, stages=[*e.stages, again])).recording)
+    assert not can_replay(read_back(structs.replace(e, stages=[])).recording)
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 5])

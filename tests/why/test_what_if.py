@@ -9,10 +9,9 @@ from click.testing import CliRunner
 from msgspec import structs
 from sqlalchemy import Engine
 from tests.analysis import test_replay
-from tests.documents import application
+from tests.documents import application, longest, read_back
 
-from joinsight.analysis.rows import execution_rows
-from joinsight.analysis.stored import StoredPlan, stored_plan
+from joinsight.analysis.stored import StoredPlan
 from joinsight.base.errors import JoinsightError, NotFound
 from joinsight.cli import cli
 from joinsight.contract.document import Execution
@@ -26,7 +25,7 @@ def document() -> Execution:
 
 
 def stored(e: Execution | None = None) -> StoredPlan:
-    return stored_plan(execution_rows(e or document()))
+    return read_back(e or document())
 
 
 def test_more_slots_shorten_it_until_the_rest_is_what_takes_time() -> None:
@@ -105,7 +104,7 @@ def test_what_cannot_be_scheduled_again(changes: dict[str, object], message: str
 
 def test_slots_that_others_had_are_named() -> None:
     """An execution beside another query, which had one of the two slots."""
-    its = stored(test_replay.document(test_replay.HERE.parent / "why" / "documents" / "slots0.ndjson.gz"))
+    its = stored(longest(test_replay.HERE.parent / "why" / "documents" / "slots0.ndjson.gz"))
     assert any("Other queries held some of its slots" in limit for limit in more_slots(its, 4).limits)
     assert not any("Other queries" in limit for limit in more_slots(stored(), 2).limits)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 import re
 from dataclasses import replace
@@ -13,7 +12,7 @@ import msgspec
 import pytest
 from click.testing import CliRunner
 from sqlalchemy import Engine
-from tests.documents import application
+from tests.documents import application, longest, read_back
 from tests.plan.test_same_query import documents, recorded
 from tests.why.changed import longer_commit, longer_stage
 
@@ -22,7 +21,6 @@ from joinsight.analysis.stored import StoredPlan, stored_plan
 from joinsight.base.errors import JoinsightError
 from joinsight.cli import cli
 from joinsight.contract.accepted_advice import AcceptedAdvice
-from joinsight.contract.decode import decode_document
 from joinsight.contract.document import Execution
 from joinsight.queries import reading
 from joinsight.store.writer import Writer
@@ -44,15 +42,13 @@ BASES = {"slots1": "base5", "expensive0": "distinct0"}
 
 
 def document(name: str) -> Execution:
-    lines = gzip.decompress((DOCUMENTS / f"{name}.ndjson.gz").read_bytes()).splitlines()
-    found = [each for line in lines if isinstance(each := decode_document(line), Execution)]
-    return max(found, key=lambda each: (each.ended_at_ms or 0) - each.started_at_ms)
+    return longest(DOCUMENTS / f"{name}.ndjson.gz")
 
 
 def stored(name: str, **changes: object) -> StoredPlan:
     """As it is once stored; all ran with two slots."""
     its = msgspec.structs.replace(document(name), **changes)
-    return replace(stored_plan(execution_rows(its)), slots=2)
+    return read_back(its, slots=2)
 
 
 @pytest.mark.parametrize("name", recorded("comet"))
@@ -88,8 +84,8 @@ def test_longer_work_of_comets_threads_is_neither_more_cpu_time_nor_waiting(name
     e = documents("comet")[name]
     longest = max(e.stages, key=lambda stage: stage.run_time_ms)
     more = 2 * longest.run_time_ms
-    slow = stored_plan(execution_rows(longer_stage(e, longest.id, more // 2, run_time_ms=more)))
-    a = stored_plan(execution_rows(e))
+    slow = read_back(longer_stage(e, longest.id, more // 2, run_time_ms=more))
+    a = read_back(e)
     run = sum(stage.run_time_ms for stage in e.stages)
     cpu = sum(stage.cpu_time_ns for stage in e.stages) // 1_000_000
     for factors in ([1.0] * 9, [1.0, 2.5, 1.2, 3.0, 1.5, 2.8, 1.1, 2.2, 1.9]):
@@ -136,7 +132,7 @@ def test_the_text_names_no_cause_that_made_the_opposite() -> None:
     stage = max(e.stages, key=lambda each: each.run_time_ms)
     slow = longer_stage(e, stage.id, 3_500, run_time_ms=7_000, gc_time_ms=7_000)
     slow = longer_stage(slow, stage.id, 3_500, run_time_ms=7_000, shuffle_fetch_wait_ms=6_000)
-    a, b = (replace(stored_plan(execution_rows(each)), slots=2) for each in (slow, longer_commit(e, 4_000)))
+    a, b = (read_back(each, slots=2) for each in (slow, longer_commit(e, 4_000)))
     earlier = [{"duration_ms": a.execution["duration_ms"]}] * 9
     why = explain(replace(a, earlier=earlier), b)
     assert why.difference_ms < 0 < why.causes[0].wall_ms
@@ -163,7 +159,7 @@ def test_more_rows_that_pass_a_filter_are_more_data() -> None:
     stage = max(e.stages, key=lambda each: each.input_rows or 0)
     more_ms = 9 * stage.cpu_time_ns // 1_000_000
     slow = longer_stage(e, stage.id, more_ms // 2, run_time_ms=more_ms, cpu_time_ns=more_ms * 1_000_000)
-    wide, narrow = (replace(stored_plan(execution_rows(each)), slots=2) for each in (slow, passing(e, 0.1)))
+    wide, narrow = (read_back(each, slots=2) for each in (slow, passing(e, 0.1)))
     why = explain(narrow, wide)
     assert why.causes[0].code == "data" and why.causes[0].wall_ms > 0.4 * more_ms, why
     assert f"filters of stage {stage.id} passed" in why.causes[0].evidence[0]
@@ -189,7 +185,7 @@ def test_a_bit_more_rows_that_pass_a_filter_are_the_same_work() -> None:
     slow = longer_stage(
         passing(e, 1.15), stage.id, more_ms // 2, run_time_ms=more_ms, cpu_time_ns=round(0.03 * stage.cpu_time_ns)
     )
-    why = explain(stored("base5"), replace(stored_plan(execution_rows(slow)), slots=2))
+    why = explain(stored("base5"), read_back(slow, slots=2))
     assert why.difference_ms > 700 and why.is_normal, why
 
 
@@ -233,7 +229,7 @@ def test_busy_hosts_are_no_cause_where_they_always_are(is_busy: bool, named: lis
     found = []
     for more in (500, 3_000, 5_000, 8_000):
         other = longer_stage(e, stage.id, more, run_time_ms=2 * more)
-        why = explain(*(replace(stored_plan(execution_rows(each)), slots=2) for each in (e, other)))
+        why = explain(*(read_back(each, slots=2) for each in (e, other)))
         found += [more] * (not why.is_normal and why.causes[0].code == "contention")
     assert found == named
 
@@ -364,7 +360,7 @@ def test_a_busier_host_is_plain_where_tasks_hardly_ever_waited_nearly_as_long(
     for each in e.stages:
         if each.id != stage.id and each.run_time_ms > 1_000:
             other = longer_stage(other, each.id, 500, run_time_ms=1_000)
-    a, b = (replace(stored_plan(execution_rows(each)), slots=2) for each in (e, other))
+    a, b = (read_back(each, slots=2) for each in (e, other))
     earlier = [
         {"duration_ms": 6_300 + i, "cpu_time_ms": 764, "waited_ms": waited_ms[i % len(waited_ms)]} for i in range(9)
     ]
@@ -378,7 +374,7 @@ def test_the_first_run_in_an_application_takes_longer_without_a_cause() -> None:
     e = document("base2")
     stage = max(e.stages, key=lambda each: each.run_time_ms)
     first = longer_stage(e, stage.id, 2_000, run_time_ms=4_000, cpu_time_ns=4_000_000_000)
-    a, b = (replace(stored_plan(execution_rows(each)), slots=2) for each in (first, e))
+    a, b = (read_back(each, slots=2) for each in (first, e))
     runs: list[dict[str, object]] = [{"application_id": name, "duration_ms": 8_400} for name in ("other", "app")]
     own = str(a.execution["application_id"])
     warm = explain(replace(a, earlier=runs), replace(b, earlier=[{**runs[0], "application_id": own}]))
@@ -403,6 +399,6 @@ def test_that_hosts_were_less_busy_is_not_named() -> None:
     e = document("base2")
     calm = [msgspec.structs.replace(each, run_time_ms=each.cpu_time_ns // 700_000, run_time=None) for each in e.stages]
     for second in (e, msgspec.structs.replace(e, stages=calm)):
-        why = explain(stored("hog0"), replace(stored_plan(execution_rows(second)), slots=2))
+        why = explain(stored("hog0"), read_back(second, slots=2))
         assert [cause.code for cause in why.causes] == [NOT_EXPLAINED] and not why.is_normal
         assert "nothing that moved explains it" in why.text
