@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
 import sys
 import zipfile
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Any
 
 import pytest
 from ruamel.yaml import YAML
+from tests.processes import ran
 from tools.release_notes import notes
 
 import joinsight
@@ -35,8 +35,7 @@ def read(path: Path) -> Any:
 
 def run(*command: str | Path, **environment: str) -> str:
     """What a command prints, which must succeed."""
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, env={**os.environ, **environment})
-    assert done.returncode == 0, done.stdout + done.stderr
+    done = ran(*command, cwd=ROOT, env={**os.environ, **environment})
     return done.stdout
 
 

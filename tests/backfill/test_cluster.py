@@ -17,6 +17,7 @@ import pytest
 from sqlalchemy import Engine, text
 from tests.backfill.stored import content
 from tests.eventlog.recorded import plain, read, recorded
+from tests.processes import ran
 from tests.standalone import standalone
 from tests.versions import NEWEST, SCALA_2_12
 from tests.waiting import until
@@ -198,5 +199,4 @@ def test_on_another_spark(spark_environment: Callable[[str], dict[str, str]]) ->
     command = [sys.executable, "-m", "pytest", "-q", "-m", "spark and not matrix", str(Path(__file__).parent)]
     for warning in ("ResourceWarning", "pytest.PytestUnraisableExceptionWarning"):
         command += ["-W", f"ignore::{warning}"]
-    done = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout[-5000:]
+    ran(*command, env=environment, cwd=ROOT)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.processes import ran
 from tests.versions import NEWEST
 
 SECTIONS = ("Queries", "Plan", "History of a query", "Shuffles", "Broadcasts", "Joins", "Findings", "More")
@@ -20,13 +20,8 @@ def test_the_report_has_all_sections_and_a_finding(
     tmp_path: Path, spark_environment: Callable[[str], dict[str, str]]
 ) -> None:
     """It has all sections, what users get as findings, and a query whose plan changed in its last run."""
-    done = subprocess.run(
-        [sys.executable, "-m", "joinsight.cli", "demo", "--data", str(tmp_path / "data"), "--port", "0"],
-        env=spark_environment(NEWEST),
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr
+    command = [sys.executable, "-m", "joinsight.cli", "demo", "--data", tmp_path / "data", "--port", "0"]
+    done = ran(*command, env=spark_environment(NEWEST))
     report = done.stdout
     found = re.findall(r"^─+ (.*?)(?:, .*)? ─+$", report, re.MULTILINE)
     assert list(dict.fromkeys(found)) == list(SECTIONS)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import fcntl
 import os
 import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
 from tests.installed import ENVIRONMENTS
+from tests.processes import ran
 
 SCRIPT = Path(__file__).with_name("programs.sh")
 
@@ -30,7 +30,6 @@ def program(name: str) -> Path:
         if not folder.is_dir():
             unfinished = folder.with_name(f"{folder.name}.unfinished")
             shutil.rmtree(unfinished, ignore_errors=True)
-            done = subprocess.run([SCRIPT, name, unfinished], capture_output=True, text=True)
-            assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
+            ran(SCRIPT, name, unfinished)
             unfinished.rename(folder)
     return folder

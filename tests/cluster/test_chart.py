@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 from ruamel.yaml import YAML
 from tests.cluster.programs import program
+from tests.processes import ran
 from tests.stack.stack import ROOT, read
 from tests.stack.test_kubernetes import validate
 
@@ -21,9 +21,7 @@ OPTIONAL = ("serviceMonitor", "prometheusRule", "dashboards", "networkPolicy", "
 
 def helm(*arguments: object) -> str:
     """What ``helm ARGUMENTS`` prints; it must succeed."""
-    done = subprocess.run([program("helm") / "helm", *map(str, arguments)], capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
+    return ran(program("helm") / "helm", *arguments).stdout
 
 
 def template(*arguments: str) -> dict[str, Any]:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import random
-import subprocess
 import sys
 from collections.abc import Callable
 
 import msgspec
 import pytest
+from tests.processes import ran
 from tests.spark_process import JOBS
 from tests.versions import NEWEST, SCALA_2_12
 
@@ -238,15 +238,7 @@ def test_spark_says_the_same(version: str, spark_environment: Callable[[str], di
         stage = dice.choice([None, 12]) if values and kind != "sum" else None
         cases.append((kind, values, stage))
     asked = [(kind, values, [] if stage is None else [max(values), stage, 0, 71]) for kind, values, stage in cases]
-    done = subprocess.run(
-        [sys.executable, str(JOBS / "display.py"), version],
-        env=spark_environment(version),
-        input=json.dumps(asked),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
+    done = ran(sys.executable, JOBS / "display.py", version, env=spark_environment(version), input=json.dumps(asked))
     answers = json.loads(done.stdout.splitlines()[-1])
     ours = [metric_text(measured(*case)) for case in cases]
     assert [(case, a, b) for case, a, b in zip(cases, answers, ours, strict=True) if a != b] == []

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 import shlex
 import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
 from sqlalchemy import Engine, text
 from tests.commands import leaves
+from tests.processes import ran
 
 from joinsight.base import manual
 from joinsight.serve.metrics_table import METRICS
@@ -30,8 +30,7 @@ needs_promtool = pytest.mark.skipif(
 
 def promtool(*arguments: str | Path) -> None:
     """Run promtool, which must succeed."""
-    done = subprocess.run(["promtool", *map(str, arguments)], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
+    ran("promtool", *arguments)
 
 
 @needs_promtool

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from tests.java import LIGHT
+from tests.processes import ran
 
 
 def run(job: str, environment: Mapping[str, str], folder: Path) -> tuple[Any, Path]:
@@ -25,6 +25,5 @@ def run(job: str, environment: Mapping[str, str], folder: Path) -> tuple[Any, Pa
     settings = (f"{key}={value}" for key, value in conf.items())
     command = [sys.executable, str(Path(__file__).with_name(job)), str(out), str(folder), *settings]
     env = {**environment, "SPARK_LOCAL_IP": "127.0.0.1"}
-    done = subprocess.run(command, env=env, cwd=folder, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    ran(*command, env=env, cwd=folder)
     return json.loads(out.read_text()), logs

@@ -14,6 +14,7 @@ import pyspark
 import pytest
 from sqlalchemy import Engine, func, select
 from tests.java import compile_java, jar_of, spark_home
+from tests.processes import ran
 from tests.versions import NEWEST, SCALA_2_12
 
 from joinsight import __version__
@@ -42,9 +43,7 @@ def run(tmp_path: Path, url: str, spark_environment: Callable[[str], dict[str, s
         if submit:
             command = [str(spark_home(env) / "bin" / "spark-submit"), *submit]
         command += [str(SCRIPTS / script), *arguments]
-        done = subprocess.run(command, capture_output=True, text=True, env=env, check=False, cwd=tmp_path)
-        assert done.returncode == 0, done.stderr
-        return done
+        return ran(*command, env=env, cwd=tmp_path)
 
     return run_script
 
@@ -263,8 +262,7 @@ def test_contexts_of_a_job_in_java(
     command: list[str | Path] = [spark_home(env) / "bin" / "spark-submit", "--master", "local[1]", "--class", "Job"]
     command += ["--jars", listener_jar(), "--conf", f"spark.extraListeners={LISTENER}"]
     command += ["--conf", f"spark.joinsight.url={url}", jar_of(tmp_path, "Job"), "java 1", "java 2", "java 3"]
-    done = subprocess.run(command, env=env, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    ran(*command, env=env, cwd=tmp_path)
     assert [stored(engine, f"java {number}") for number in (1, 2, 3)] == [1, 1, 1]
 
 

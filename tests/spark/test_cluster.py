@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine, select
 from tests.java import compile_java, jar_of, spark_home
+from tests.processes import ran
 from tests.standalone import Cluster, standalone
 from tests.versions import NEWEST, SCALA_2_12
 
@@ -60,8 +60,7 @@ def options(**conf: str) -> list[str]:
 
 def submit(environment: dict[str, str], *command: Any) -> None:
     spark_submit = spark_home(environment) / "bin" / "spark-submit"
-    done = subprocess.run([spark_submit, *command], env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    ran(spark_submit, *command, env=environment)
 
 
 def check(engine: Engine, cluster: Cluster, *names: str, sampled: bool) -> None:
@@ -141,8 +140,7 @@ def test_attach_alone(
     conf = {**OF_EXECUTORS, "spark.master": cluster.url, "spark.joinsight.sampleInterval": interval}
     command = [spark_home(environment) / "bin" / "spark-submit" if submitted else sys.executable, JOB, name, url]
     command += [f"{key}={value}" for key, value in conf.items()]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    ran(*command, env=environment)
     check(engine, cluster, name, sampled=interval != "0")
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -17,6 +16,7 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine, select, text
 from tests.documents import StoredRows, stored_rows, texts
+from tests.processes import ran
 from tests.spark.sink import Sink, sending_to
 from tests.spark_process import JOBS
 from tests.versions import NEWEST, SCALA_2_12
@@ -53,8 +53,7 @@ def run(sink: Sink, environment: dict[str, str], folder: Path, conf: dict[str, s
         *(f"{key}={value}" for key, value in conf.items()),
     ]
     environment = {**environment, "SPARK_USER": "password=ZqSuser"}
-    done = subprocess.run(command, env=environment, cwd=folder, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr[-3000:]
+    ran(*command, env=environment, cwd=folder)
     last = {d["execution_id"]: d for d in sink.taken() if d["kind"] == "execution"}
     *_, ended = [d for d in sink.taken() if d.get("state") == "ended"]
     assert ended["listener_failures"] == 0

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.processes import ran
 
 from joinsight.demo import workload
 
@@ -49,13 +49,8 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[dict[str, A
     folder = tmp_path_factory.mktemp("demo data")
     out = folder / "executions.json"
     paths = [str(ROOT), str(ROOT / "collector"), os.environ.get("PYTHONPATH", "")]
-    done = subprocess.run(
-        [sys.executable, str(SCRIPT), str(folder), str(out)],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths)), "PYSPARK_PYTHON": sys.executable},
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr[-4000:]
+    environment = {"PYTHONPATH": os.pathsep.join(filter(None, paths)), "PYSPARK_PYTHON": sys.executable}
+    done = ran(sys.executable, SCRIPT, folder, out, env={**os.environ, **environment})
     steps = [json.loads(line) for line in done.stdout.splitlines()]
     return steps, list(json.loads(out.read_text()).values())
 

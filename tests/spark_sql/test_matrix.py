@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.processes import ran
 from tests.versions import SCALA_2_12
 
 ROOT = Path(__file__).parents[2]
@@ -25,5 +25,4 @@ def test_on_another_spark(files: list[str], spark_environment: Callable[[str], d
     environment |= {"PYTHONPATH": ":".join(paths), "JOINSIGHT_TEST_SPARK_MASTER": "local-cluster[2,1,1024]"}
     tests = [str(Path(__file__).with_name(name)) for name in files]
     command = [sys.executable, "-m", "pytest", "-q", "-m", "spark and not matrix", *tests]
-    done = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout[-5000:]
+    ran(*command, env=environment, cwd=ROOT)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 from ruamel.yaml import YAML
+from tests.processes import ran
 from tests.stack.stack import ROOT, compose, read
 
 from joinsight.grafana import files, sources
@@ -23,8 +23,7 @@ ONCE = {"schema", "reader"}
 def test_it_follows_the_compose_specification() -> None:
     """docker-compose.yml conforms to the JSON Schema of the specification."""
     check = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", "vendor.compose-spec"]
-    done = subprocess.run([*check, ROOT / "docker-compose.yml"], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
+    ran(*check, ROOT / "docker-compose.yml")
 
 
 @pytest.mark.parametrize("name", SERVICES)
@@ -102,9 +101,7 @@ def test_prometheus_takes_its_configuration(tmp_path: Path) -> None:
     assert scraped == ["collector:" + SERVICES["collector"]["ports"][0].rpartition(":")[2]]
     if not shutil.which("promtool"):
         pytest.skip("promtool is not installed (Debian: apt-get install prometheus)")
-    promtool = ["promtool", "check", "config", str(tmp_path / "prometheus.yml")]
-    done = subprocess.run(promtool, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
+    done = ran("promtool", "check", "config", tmp_path / "prometheus.yml")
     assert "SUCCESS: 2 rule files found" in done.stdout
 
 

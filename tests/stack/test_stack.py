@@ -19,6 +19,7 @@ from typing import Any
 
 import pytest
 from tests.cluster.docker import Docker, engine, make_images
+from tests.processes import ran
 from tests.stack.stack import ROOT
 from tests.waiting import until
 
@@ -76,8 +77,7 @@ class Stack:
     def run_job(self, name: str, token_file: Path) -> str:
         """Run a Spark job that sends to this collector; returns its log."""
         command = [sys.executable, str(JOB), self.url, str(token_file), name]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=300)
-        assert done.returncode == 0, done.stderr[-3000:]
+        done = ran(*command, timeout=300)
         return str(done.stderr)
 
     def jobs(self) -> set[str]:

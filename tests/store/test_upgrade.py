@@ -17,6 +17,7 @@ import pytest
 from alembic.script import ScriptDirectory
 from sqlalchemy import Engine, insert, inspect, make_url, text
 from tests.documents import application, planned, stored_rows
+from tests.processes import ran
 from tests.serve.real import lost, sending, service, until
 
 from joinsight import tables
@@ -114,8 +115,7 @@ def start(engine: Engine, folder: Path, **environment: str) -> subprocess.Popen[
 
 
 def postgres_program(name: str, *arguments: str) -> None:
-    done = subprocess.run([find_binaries() / name, *arguments], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    ran(find_binaries() / name, *arguments)
 
 
 def finish(*programs: subprocess.Popen[str]) -> None:

@@ -19,6 +19,7 @@ from sqlalchemy import Engine, text
 from tests.cluster.programs import program
 from tests.installed import pyspark_folder
 from tests.java import LIGHT
+from tests.processes import ran
 from tests.versions import SUPPORTED
 from tests.waiting import until
 
@@ -116,9 +117,7 @@ def test_a_job(cluster: Path, engine: Engine, url: str, token: Path, way: str) -
         more = {"spark.dynamicAllocation.enabled": "true", "spark.shuffle.service.enabled": "true"}
     elif way == "spark.yarn.jars":
         more = {"spark.jars": "", "spark.yarn.jars": f"{jars()},file:{listener_jar()}"}
-    ran = command(mode, way, url, token, more=more)
-    done = subprocess.run(ran, env=environment(cluster), capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr[-5000:]
+    ran(*command(mode, way, url, token, more=more), env=environment(cluster))
     assert stored(engine, way) == [(attempt, "ended", ["succeeded"] * 2)]
 
 
@@ -143,9 +142,8 @@ MERGED = {
 
 def test_push_based_shuffle(cluster: Path, engine: Engine, url: str, token: Path) -> None:
     """What was read of merged blocks is as Spark shows it, also where these files are gone and it fell back."""
-    ran = command("client", "pushed", url, token, str(cluster), job=JOB.with_name("pushed.py"), more=PUSHED)
-    done = subprocess.run(ran, env=environment(cluster), capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr[-5000:]
+    pushed = command("client", "pushed", url, token, str(cluster), job=JOB.with_name("pushed.py"), more=PUSHED)
+    done = ran(*pushed, env=environment(cluster))
     shown = [[int(metrics[name].replace(",", "")) for name in MERGED.values()] for metrics in json.loads(done.stdout)]
     columns = ", ".join(f"s.{name}" for name in MERGED)
     query = f"""
@@ -180,9 +178,9 @@ def mark(engine: Engine) -> list[tuple[Any, ...]]:
 
 def test_a_driver_that_is_killed(cluster: Path, engine: Engine, url: str, token: Path) -> None:
     """YARN starts another attempt; the query of the first becomes lost while that one runs."""
-    ran = command("cluster", "killed", url, token, "sleep")
+    killed = command("cluster", "killed", url, token, "sleep")
     nothing = subprocess.DEVNULL
-    submitting = subprocess.Popen(ran, env=environment(cluster), stdout=nothing, stderr=nothing)
+    submitting = subprocess.Popen(killed, env=environment(cluster), stdout=nothing, stderr=nothing)
     try:
         until(lambda: stored(engine, "killed") == [("1", "running", ["succeeded", "running"])], "its query runs")
         first = master(cluster, 1)
@@ -201,13 +199,7 @@ def test_event_logs_in_hdfs(cluster: Path, engine: Engine, make_store: Callable[
     """`joinsight backfill hdfs:///logs` reads the same executions as the listener has stored."""
     fresh = make_store()
     variables = {**environment(cluster), "JOINSIGHT_DATABASE_URL": fresh}
-    done = subprocess.run(
-        [sys.executable, "-m", "joinsight.cli", "backfill", "--json", LOGS],
-        env=variables,
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr[-5000:]
+    done = ran(sys.executable, "-m", "joinsight.cli", "backfill", "--json", LOGS, env=variables)
     query = text(
         "SELECT count(*) FROM execution JOIN application USING (application_id, attempt_id) WHERE name <> 'killed'"
     )
