@@ -64,6 +64,13 @@ def healthy(app: str = "app-1", **changes: Any) -> list[Any]:
     ]
 
 
+def told(engine: Engine, url: str, code: int, token: str = TOKEN) -> str:
+    """What it said, without line breaks; it must exit with this code."""
+    result = doctor(engine, url, token=token)
+    assert result.exit_code == code, result.output
+    return said(result)
+
+
 def silent(engine: Engine, minutes: int) -> None:
     """Simulate that listeners were silent for this long."""
     with engine.begin() as connection:
@@ -118,10 +125,9 @@ def test_a_closed_port_and_another_service_are_told_apart(engine: Engine) -> Non
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         address = f"http://127.0.0.1:{unused.getsockname()[1]}"
-        result = doctor(engine, address)
-    assert result.exit_code == 1
-    assert f"✗ collector no answer at {address}: [Errno 111] Connection refused" in said(result)
-    assert "joinsight serve" in said(result)
+        found = told(engine, address, 1)
+    assert f"✗ collector no answer at {address}: [Errno 111] Connection refused" in found
+    assert "joinsight serve" in found
     assert isinstance(doctor(engine, "collector").exception, ConfigurationError)
 
 
@@ -129,17 +135,15 @@ def test_a_name_that_is_not_the_collectors(engine: Engine) -> None:
     """A collector without tokens that is called by another name says so itself."""
     Writer(engine).write(healthy())
     with collector(engine, 0, []) as (url, _):
-        result = doctor(engine, url.replace("127.0.0.1", "0.0.0.0"))
-    assert result.exit_code == 1
-    assert "Host not allowed: '0.0.0.0:" in said(result)
+        found = told(engine, url.replace("127.0.0.1", "0.0.0.0"), 1)
+    assert "Host not allowed: '0.0.0.0:" in found
 
 
 def test_a_token_that_is_not_accepted(engine: Engine, url: str) -> None:
     """The check writes nothing and tells a wrong token from a collector that is away."""
     Writer(engine).write(healthy())
-    result = doctor(engine, url, token="wrong")
-    assert result.exit_code == 1
-    assert f"✗ collector {url} is ready, but does not accept this token" in said(result)
+    found = told(engine, url, 1, token="wrong")
+    assert f"✗ collector {url} is ready, but does not accept this token" in found
 
 
 def test_clients_that_were_refused(engine: Engine, url: str) -> None:
@@ -196,10 +200,9 @@ def full_disk(engine: Engine) -> Iterator[None]:
 def test_a_full_disk_needs_attention(engine: Engine, url: str, full_disk: None) -> None:
     """The database answers, and can store nothing more."""
     Writer(engine).write(healthy())
-    result = doctor(engine, url)
-    assert result.exit_code == 1
-    assert re.search("✗ writing PostgreSQL cannot store documents: .* No space left on device", said(result))
-    assert "Free space on PostgreSQL's disk" in said(result)
+    found = told(engine, url, 1)
+    assert re.search("✗ writing PostgreSQL cannot store documents: .* No space left on device", found)
+    assert "Free space on PostgreSQL's disk" in found
 
 
 def test_a_user_who_may_only_read(engine: Engine, url: str) -> None:
@@ -301,25 +304,20 @@ def test_attempts_are_named(engine: Engine, url: str) -> None:
 def test_what_is_under_way_is_no_trouble(engine: Engine, url: str) -> None:
     """While an application runs, missing documents may still come; when it falls silent they are missed."""
     Writer(engine).write([application(application_id="app-3", sequence=5, documents_made=5)])
-    result = doctor(engine, url)
-    assert result.exit_code == 0
-    assert "· app-3 4 documents were made and did not arrive (numbers 1 to 4) yet: the listener keeps trying" in said(
-        result
-    )
+    found = told(engine, url, 0)
+    assert "· app-3 4 documents were made and did not arrive (numbers 1 to 4) yet: the listener keeps trying" in found
     silent(engine, 6)
-    result = doctor(engine, url)
-    assert result.exit_code == 1
-    assert re.search(r"✗ app-3 no contact for \d+ min( \d+ s)?, and it has not ended", said(result))
-    assert "✗ app-3 4 documents were made and did not arrive" in said(result)
+    found = told(engine, url, 1)
+    assert re.search(r"✗ app-3 no contact for \d+ min( \d+ s)?, and it has not ended", found)
+    assert "✗ app-3 4 documents were made and did not arrive" in found
 
 
 def test_only_refused_documents_came(engine: Engine, url: str) -> None:
     """A listener of another version is seen though nothing of it could be stored."""
     future = as_line(execution(application_id="app-4", attempt_id="2")).replace(b'_version":1', b'_version":2')
     Writer(engine).write([], decode_request(request(future)).headers)
-    result = doctor(engine, url)
-    assert result.exit_code == 1
-    assert "✗ app-4/2 1 document was refused: schema_version 2 is not supported" in said(result)
+    found = told(engine, url, 1)
+    assert "✗ app-4/2 1 document was refused: schema_version 2 is not supported" in found
 
 
 def test_json_is_one_object_with_the_listeners_heard_last(engine: Engine, url: str) -> None:
@@ -368,15 +366,13 @@ def test_where_only_logs_were_read_no_listener_is_missed(engine: Engine, url: st
         *(False, 0, 1, 9, 1, "0.1.0"),
     )
     event_logs.write(engine, entry)
-    result = doctor(engine, url)
-    assert result.exit_code == 0
-    assert re.search(r"✓ event logs 1 were read, the last one \S+ \S+ ago \(1 in part\)", said(result))
-    assert "✓ documents no listener has sent any; all executions are from event logs" in said(result)
+    found = told(engine, url, 0)
+    assert re.search(r"✓ event logs 1 were read, the last one \S+ \S+ ago \(1 in part\)", found)
+    assert "✓ documents no listener has sent any; all executions are from event logs" in found
     assert "no matching document has ever arrived" in said(doctor(engine, url, "--application", "local-1"))
     event_logs.write(engine, replace(entry, path="file:/logs/local-2", outcome="failed"))
-    result = doctor(engine, url)
-    assert result.exit_code == 1
-    assert re.search(r"✗ event logs 2 were read, the last one \S+ \S+ ago \(1 in part, 1 failed\)", said(result))
+    found = told(engine, url, 1)
+    assert re.search(r"✗ event logs 2 were read, the last one \S+ \S+ ago \(1 in part, 1 failed\)", found)
 
 
 def test_an_application_whose_driver_is_lost(engine: Engine, url: str) -> None:
