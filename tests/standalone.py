@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import socket
 import subprocess
 import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from tests.waiting import until
+
+from joinsight.store.embedded import free_port
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +41,7 @@ def standalone(
 ) -> Iterator[Cluster]:
     """A cluster of the Spark in a folder, with a worker of 1 GB at each address of `hosts`; ends with the block."""
     environment = {**environment, "SPARK_HOME": str(spark), "SPARK_LOCAL_IP": "127.0.0.1"}
-    port, page = _free_port(), _free_port()
+    port, page = free_port(), free_port()
     url = f"spark://127.0.0.1:{port}"
     master = ["master.Master", "--host", "127.0.0.1", "--port", str(port), "--webui-port", str(page)]
     worker = ["worker.Worker", "--webui-port", "0", "--cores", str(cores), "--memory", "1g"]
@@ -58,9 +59,3 @@ def standalone(
         of_master = folder / "0.log"
         until(lambda: of_master.read_text().count("Registering worker") == len(hosts), "the workers are not there")
         yield Cluster(url, folder, f"http://127.0.0.1:{page}")
-
-
-def _free_port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return int(free.getsockname()[1])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import json
 import shutil
-import socket
 import subprocess
 import time
 from collections.abc import Iterator, Sequence
@@ -21,6 +20,7 @@ from tests.serve import real
 from tests.serve.real import SECONDS, get, service, until
 
 from joinsight.serve.tokens import TOKEN_VARIABLE
+from joinsight.store.embedded import free_port
 
 pytestmark = pytest.mark.skipif(shutil.which("prometheus") is None, reason="Prometheus is not installed (CI does so)")
 RULES = Path(__file__).parents[2] / "dashboards" / "prometheus"
@@ -36,9 +36,7 @@ QUERIES = {f"{page['uid']}/{panel['title']}/{t['refId']}": (page, panel, t) for 
 @contextmanager
 def prometheus(target: str, folder: Path) -> Iterator[str]:
     """The address of a Prometheus that scrapes a collector."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        address = f"127.0.0.1:{free.getsockname()[1]}"
+    address = f"127.0.0.1:{free_port()}"
     scrapes = dict.fromkeys(("scrape_interval", "scrape_timeout"), f"{SCRAPES_SECONDS}s")
     jobs = [{"job_name": "joinsight", "static_configs": [{"targets": [target]}]}]
     rules = [str(RULES / name) for name in ("rules.yml", "alerts.yml")]

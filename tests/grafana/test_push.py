@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import socket
 import ssl
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,6 +18,7 @@ from joinsight.base.errors import ConfigurationError, GrafanaError
 from joinsight.cli import cli
 from joinsight.grafana import files
 from joinsight.grafana.push import has
+from joinsight.store.embedded import free_port
 
 SECRET = "0123456789abcdef"
 SOURCES = ("--postgresql", "db:5432", "--prometheus", "http://prometheus:9090")
@@ -204,9 +204,7 @@ def test_the_token_comes_from_a_file(stub: Stub, tmp_path: Path) -> None:
 
 
 def test_an_address_without_grafana_is_an_error(tmp_path: Path) -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        url = f"http://127.0.0.1:{free.getsockname()[1]}"
+    url = f"http://127.0.0.1:{free_port()}"
     error = str(push(tmp_path, url).exception)
     assert error.startswith(f"Grafana does not respond at {url}: ")
     assert error.endswith("Connection refused")

@@ -119,10 +119,3 @@ def _message(connection: socket.socket) -> bytes:
             data += piece
             missing -= len(piece)
     return data
-
-
-def free_port() -> int:
-    """A port that is free at this moment."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

@@ -20,11 +20,12 @@ from sqlalchemy import Engine, func, select, text
 from tests.serve.real import Service, service
 from tests.serve.test_tls import Pair
 from tests.serving import serving
-from tests.spark.faults import FAULTS, FaultyProxy, free_port
+from tests.spark.faults import FAULTS, FaultyProxy
 from tests.spark.sink import sending_to
 from tests.versions import NEWEST
 from tests.waiting import until
 
+from joinsight.store.embedded import free_port
 from joinsight.tables import delivery, execution, joins
 
 pytestmark = pytest.mark.spark

@@ -30,6 +30,7 @@ from joinsight.contract.decode import decode_document
 from joinsight.contract.document import Document, Execution
 from joinsight.demo.runner import collector
 from joinsight.driver.attach import LISTENER, listener_jar
+from joinsight.store.embedded import free_port
 from joinsight.store.mark_lost import declare_lost
 from joinsight.tables import application, execution
 from joinsight.tables.execution import ExecutionRow
@@ -221,9 +222,7 @@ def test_clients_of_thrift_have_users(
     environment = spark_environment(version)
     home = spark_home(environment)
     environment = {**environment, "SPARK_HOME": str(home)}
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     settings = {
         **of_server(sink.url, tmp_path / "logs"),
         "spark.master": "local[2]",

@@ -192,6 +192,7 @@ def find_binaries() -> Path:
 
 
 def free_port() -> int:
+    """A port of this machine that is free at this moment."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
