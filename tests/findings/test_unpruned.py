@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from tests.documents import execution, planned
+from tests.documents import execution, planned, read_back
 from tests.findings.recorded import table_formats
 
 from joinsight.analysis.rows import execution_rows
-from joinsight.analysis.stored import stored_plan
 from joinsight.contract.document import Execution
 from joinsight.findings import Thresholds
 from joinsight.findings.finding import Finding, PlanContext
@@ -41,7 +40,7 @@ def test_commands_that_read_all_files_are_found(name: str) -> None:
     assert (finding.evidence["read_files"], finding.evidence["removed_files"]) == (read, removed)
     assert finding.title.startswith(f"All {read} files of the table, ")
     assert finding.waited.wall_ms is not None and finding.waited.wall_ms > 100
-    assert files_text(stored_plan(execution_rows(document)).plan) == text
+    assert files_text(read_back(document).plan) == text
 
 
 @pytest.mark.parametrize(
@@ -68,4 +67,4 @@ def test_what_does_not_tell_is_no_finding() -> None:
     assert found(table_formats()["delta update"]) == []
     assert found(table_formats()["delta query"]) == []
     assert found(execution()) == []
-    assert files_text(stored_plan(execution_rows(execution())).plan) == ""
+    assert files_text(read_back(execution()).plan) == ""

@@ -119,7 +119,7 @@ def test_why_spark_ran_an_operator() -> None:
     text = engine_text(read_back(replace(e, nodes=nodes)))
     assert text == "Comet ran 1 of 3 operators, Spark ran 2 Window; Window is Spark's: frame is not supported"
     nodes = [replace(node, metadata={FALLBACK: "?"} if node.name == "Window" else {}) for node in e.nodes]
-    redacted = engine_text(stored_plan(execution_rows(replace(e, nodes=nodes))))
+    redacted = engine_text(read_back(replace(e, nodes=nodes)))
     assert redacted == "Comet ran 1 of 3 operators, Spark ran 2 Window"
     e = planned("Range | (0, 5)")
     text = engine_text(read_back(replace(e, nodes=[replace(e.nodes[0], metadata=reason)])))
