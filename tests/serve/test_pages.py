@@ -13,6 +13,7 @@ from datetime import datetime, timedelta, timezone
 from functools import partial
 from html import unescape
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 from xml.etree import ElementTree
 
 import httpx
@@ -34,6 +35,7 @@ from joinsight.queries.lists import read_queries
 from joinsight.serve import pages, summaries
 from joinsight.serve.app import make_app
 from joinsight.serve.tokens import Tokens
+from joinsight.serve.user_header import UserHeader
 from joinsight.store.database import connect
 from joinsight.store.writer import Writer
 from joinsight.tables import finding
@@ -424,6 +426,100 @@ def test_no_header_of_a_proxy_opens_a_page(engine: Engine, value: str) -> None:
             assert answer.status_code == 401, headers
     twice = [("Authorization", "Bearer wrong"), ("Authorization", "Bearer first")]
     assert talk(make_app(engine, tokens), partial(httpx.AsyncClient.get, url="/", headers=twice)).status_code == 401
+
+
+PROXY = UserHeader("proxy", "X-Forwarded-User")
+PERSON = re.compile(r'<a class="user" href="([^"]*)"[^>]*><bdi>([^<]*)</bdi>')
+
+
+def person(engine: Engine, *headers: tuple[str, str | bytes], token: str = "first", path: str = "/") -> Any:
+    """The link in the bar of a page that was requested with these headers: address and text; None without one."""
+    app = make_app(engine, Tokens("read:proxy:first\nread:ann:second"), user_header=PROXY)
+    sent: Any = [("Authorization", f"Bearer {token}"), *headers]
+    answer = talk(app, partial(httpx.AsyncClient.get, url=path, headers=sent))
+    assert answer.status_code in (200, 404), answer.status_code
+    links = PERSON.findall(answer.text)
+    assert answer.text.count('class="user"') == len(links) <= 1
+    return tuple(map(unescape, links[0])) if links else None
+
+
+@pytest.mark.parametrize("path", ["/", "/jobs", "/executions/app-plain/12", "/executions/none/1", "/docs"])
+def test_a_page_names_the_user_of_a_proxy(engine: Engine, path: str) -> None:
+    """The name leads to the queries of this user; without the header, or without the option, there is none."""
+    assert person(engine, ("X-Forwarded-User", "ann b"), path=path) == ("/queries?user=ann+b", "ann b")
+    assert person(engine, path=path) is None
+    header = {"authorization": "Bearer first", "x-forwarded-user": "ann"}
+    assert 'class="user"' not in get(engine, path, "read:proxy:first", **header).text
+
+
+@pytest.mark.parametrize(
+    ("headers", "token"),
+    [
+        ([("X-Forwarded-User", "ann")], "second"),  # of a reader who is not the proxy
+        ([("X-Forwarded-User", "ann"), ("X-Forwarded-User", "ben")], "first"),
+        ([("X-Forwarded-User", ""), ("X-Forwarded-User", "ben")], "first"),
+        ([("X_Forwarded_User", "ann"), ("X-Forwarded-Email", "ann")], "first"),
+        ([("X-Forwarded-User", "x" * 257)], "first"),
+        ([("X-Forwarded-User", "")], "first"),
+        *(
+            ([("X-Forwarded-User", value)], "first")
+            for value in (
+                b"a\0b",
+                b"a\r\nb",
+                b"a\tb",
+                b"\x1b[2J",
+                b"a\x7f",
+                b"\xff",
+                "a\u202eb".encode(),
+                "\u2028".encode(),
+            )
+        ),
+    ],
+)
+def test_a_header_names_nobody(engine: Engine, headers: list[tuple[str, str | bytes]], token: str) -> None:
+    """With another token, repeated, under another name, too long, or with what is not text: the page is without it."""
+    assert person(engine, *headers, token=token) is None
+
+
+def test_the_name_of_a_user_is_text(engine: Engine) -> None:
+    """Whatever a proxy passes is escaped, in the text and in the link, and cut; other alphabets are shown."""
+    hostile = "<script>alert(1)</script>\"'&{{ 7 * 7 }}&user=ben#?/../"
+    href, shown = person(engine, ("X-Forwarded-User", hostile))
+    assert shown == hostile[:39] + "…"
+    assert parse_qs(urlsplit(href).query) == {"user": [hostile]} and urlsplit(href).path == "/queries"
+    assert person(engine, ("X-Forwarded-User", "Ünal 李".encode()))[1] == "Ünal 李"
+
+
+def test_a_user_header_opens_nothing(engine: Engine) -> None:
+    """Without a reader's token there is no page, and a page saved as a file does not have the name."""
+    app = make_app(engine, Tokens("read:proxy:first\nsender"), user_header=PROXY)
+    for shown in ("", "Bearer wrong", "Bearer sender", password("ann", "")):
+        headers = {"Authorization": shown, "X-Forwarded-User": "ann"}
+        answer = talk(app, partial(httpx.AsyncClient.get, url="/", headers=headers))
+        assert (answer.status_code, 'class="user"' in answer.text) == (401, False), shown
+    headers = {"Authorization": "Bearer first", "X-Forwarded-User": "ann-who-saves"}
+    saved = talk(app, partial(httpx.AsyncClient.get, url="/executions/app-plain/12?download=html", headers=headers))
+    assert saved.status_code == 200 and "ann-who-saves" not in saved.text
+
+
+def test_a_user_is_of_one_request(engine: Engine, caplog: pytest.LogCaptureFixture) -> None:
+    """The next request on the same connection does not have it; an invalid header is logged once, without its text."""
+    app = make_app(engine, Tokens("read:proxy:first"), user_header=PROXY)
+    bearer = {"Authorization": "Bearer first"}
+
+    async def conversation(client: httpx.AsyncClient) -> list[bool]:
+        names: tuple[dict[str, str], ...] = (
+            {"X-Forwarded-User": "ann"},
+            {},
+            {"X-Forwarded-User": "a\tb"},
+            {"X-Forwarded-User": "a\tb"},
+        )
+        answers = [await client.get("/docs", headers={**bearer, **each}) for each in names]
+        return ['class="user"' in answer.text for answer in answers]
+
+    assert talk(app, conversation) == [True, False, False, False]
+    logged = [record.getMessage() for record in caplog.records if "header" in record.getMessage()]
+    assert logged == ["user header ignored: repeated, too long or not printable"]
 
 
 @pytest.mark.parametrize("line", ["first", "ann:first", "send:first", "send:ann:first"])

@@ -9,6 +9,7 @@ import socket
 from pathlib import Path
 from typing import Any
 
+import httpx
 import msgspec
 import pytest
 from sqlalchemy import Engine, text
@@ -58,6 +59,18 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
         {"finding_thresholds": ["skew=3"]},
         "--finding-threshold='skew=3': there is no threshold 'skew'. Write NAME=VALUE, one of wall_share,",
     ),
+    "a user header without the name of a token": (
+        {"user_header": "X-Forwarded-User"},
+        "--user-header='X-Forwarded-User': not the name of a token and a header. Write NAME:HEADER",
+    ),
+    "a user header that has a secret": (
+        {"user_header": "proxy:Authorization"},
+        "--user-header='proxy:Authorization': this header has a secret",
+    ),
+    "a user header of an unknown token": (
+        {"user_header": "proxy:X-Forwarded-User"},
+        "no reader's token is named 'proxy'. Add the line read:proxy:TOKEN",
+    ),
     "no URL": ({"database_url": "nonsense"}, "not a valid database URL. Write it like postgresql"),
     "a URL with a bad port": ({"database_url": "postgresql://user:password@host:port/db"}, "not a valid database URL"),
     "another database": ({"database_url": "mysql://user:password@host/db"}, "only PostgreSQL is supported"),
@@ -83,6 +96,18 @@ def test_thresholds_are_of_options_then_variable_then_default(monkeypatch: pytes
     monkeypatch.setenv("JOINSIGHT_FINDING_THRESHOLDS", "skew_ratio")
     with pytest.raises(ConfigurationErrors, match=r"JOINSIGHT_FINDING_THRESHOLDS='skew_ratio'"):
         open_listener("127.0.0.1", 0).__enter__()
+
+
+def test_a_user_header_is_of_a_readers_token(engine: Engine, tmp_path: Path) -> None:
+    """The option names a reader's token, and reaches the pages; a sender's token of this name does not count."""
+    (tmp_path / "tokens").write_text("proxy:a-senders-token\nread:proxy:a-readers-token\n")
+    url, option = engine.url.render_as_string(hide_password=False), "proxy: X-Forwarded-User"
+    headers = {"Authorization": "Bearer a-readers-token", "X-Forwarded-User": "ann"}
+    with service(url, "--token-file", str(tmp_path / "tokens"), "--user-header", option) as running:
+        assert "/queries?user=ann" in httpx.get(f"{running.url}/docs", headers=headers).text
+    (tmp_path / "tokens").write_text("proxy:a-senders-token\n")
+    with pytest.raises(ConfigurationErrors, match="no reader's token is named 'proxy'"):
+        open_listener("127.0.0.1", 0, tmp_path / "tokens", user_header=option).__enter__()
 
 
 def test_thresholds_of_findings_are_what_a_service_goes_by(engine: Engine) -> None:

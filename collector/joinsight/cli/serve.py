@@ -96,6 +96,12 @@ _file = click.Path(path_type=Path)
 @expert_option(
     "--webhook-titles", is_flag=True, help="Post titles of queries, which may be their text, and evidence, too."
 )
+@expert_option(
+    "--user-header",
+    metavar="NAME:HEADER",
+    help="Show the user whom a proxy names in this header, if it sends the reader's token NAME"
+    " (joinsight docs configuration).",
+)
 @expert_option("--public-url", metavar="URL", help="The collector's address for browsers, for links in what is posted.")
 def serve(
     database_url: str | None,
@@ -116,6 +122,7 @@ def serve(
     webhook_secret_file: Path | None,
     webhook_template: str | None,
     webhook_titles: bool,
+    user_header: str | None,
     public_url: str | None,
 ) -> None:
     """Run the collector: receive, store and show executions.
@@ -137,6 +144,7 @@ def serve(
             webhook=lambda: read_settings(
                 webhook_url, webhook_secret_file, webhook_template, public_url, with_titles=webhook_titles
             ),
+            user_header=user_header,
             database_url=database_url,
             data=data,
         ) as listener,

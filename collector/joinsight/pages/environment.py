@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+from contextvars import ContextVar
 from datetime import datetime
 from typing import Any
 from urllib.parse import quote, urlencode
@@ -46,6 +47,9 @@ NAVIGATION = (
     *((f"/{name}", name.capitalize()) for name in ("broadcasts", "findings", "regressions", "jobs", "docs")),
 )
 """The pages that each page links to, by their addresses."""
+
+signed_in: ContextVar[str] = ContextVar("signed_in", default="")
+"""The user of the request whose page is rendered, as a proxy names them; empty if unknown."""
 
 SECURITY_POLICY = (
     "default-src 'none'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; img-src data:;"
@@ -136,6 +140,7 @@ def time_text(ms: int | None) -> str:
 _environment.globals.update(
     style=Markup(STYLE),
     nav=NAVIGATION,
+    signed_in=signed_in.get,
     script=Markup(SCRIPT),
     width=WIDTH,
     spark_size=(SPARK_WIDTH, SPARK_HEIGHT),

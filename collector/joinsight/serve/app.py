@@ -57,6 +57,7 @@ from joinsight.serve.pages import Pages, not_found
 from joinsight.serve.protocol import authorise
 from joinsight.serve.refusals import DOCTOR, Refusals
 from joinsight.serve.tokens import Tokens
+from joinsight.serve.user_header import UserHeader
 from joinsight.serve.writers import Writers
 
 RETRY_AFTER_SECONDS = 5
@@ -79,12 +80,14 @@ def make_app(
     job_names: int = DEFAULT_JOB_NAMES,
     make_writers: Callable[[Metrics], Writers] | None = None,
     core_hour_price: float | None = None,
+    user_header: UserHeader | None = None,
 ) -> Starlette:
     """The application on a database whose schema is up to date; without tokens it accepts documents from this machine
     only.
 
     `job_names` is the maximum number of jobs with their own metrics. `make_writers` makes what ingests in processes of
-    their own; None: this process ingests. `core_hour_price` is for the page of jobs.
+    their own; None: this process ingests. `core_hour_price` is for the page of jobs, `user_header` has
+    the user whom pages name.
     ``state.collector`` is the `Collector` behind it.
     """
     tokens = tokens or Tokens()
@@ -98,7 +101,7 @@ def make_app(
             Route("/metrics", guarded(collector.metrics_page, tokens, turns)),
             Route("/healthz", guarded(health.live, tokens, turns)),
             Route("/readyz", guarded(health.ready, tokens, turns)),
-            *Pages(engine, tokens, throttled, core_hour_price).routes(),
+            *Pages(engine, tokens, throttled, core_hour_price, user_header).routes(),
         ],
         exception_handlers={404: not_found, 405: not_found},
     )

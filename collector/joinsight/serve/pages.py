@@ -43,7 +43,7 @@ from joinsight.pages import tables
 from joinsight.pages.chart import spark
 from joinsight.pages.comparison import Side, compare_page
 from joinsight.pages.docs import docs_index, docs_page
-from joinsight.pages.environment import SECURITY_POLICY, error_page
+from joinsight.pages.environment import SECURITY_POLICY, error_page, signed_in
 from joinsight.pages.execution import drawing_file, execution_page
 from joinsight.pages.home import MAX_TRENDS, days_text
 from joinsight.pages.listing import MOST_FOLDED, Asked, list_page
@@ -68,6 +68,7 @@ from joinsight.serve.summaries import (
     with_reasons,
 )
 from joinsight.serve.tokens import Tokens
+from joinsight.serve.user_header import UserHeader
 from joinsight.store.database import for_readers
 from joinsight.store.database import reason as database_reason
 from joinsight.tables import Row
@@ -141,12 +142,18 @@ class Pages:
     """Serves the pages, on read-only connections."""
 
     def __init__(
-        self, engine: Engine, tokens: Tokens, throttled: ThrottledLog, core_hour_price: float | None = None
+        self,
+        engine: Engine,
+        tokens: Tokens,
+        throttled: ThrottledLog,
+        core_hour_price: float | None = None,
+        user_header: UserHeader | None = None,
     ) -> None:
         self._engine = for_readers(engine, STATEMENT_SECONDS)
         self._tokens = tokens
         self._throttled = throttled
         self._core_hour_price = core_hour_price
+        self._user_header = user_header
         self._summaries = Summaries()
         self._turns = asyncio.Semaphore(MAX_READING)
 
@@ -365,17 +372,23 @@ class Pages:
         )
 
     def _refusal(self, request: Request) -> _Problem | None:
-        """The problem if the client may not read, else None."""
+        """The problem if the client may not read, else None; notes the user whom a proxy names."""
+        signed_in.set("")
         if reason := forbidden(request, self._tokens):
             return _Problem(403, "Not allowed", reason)
         if self._tokens.open:
             return None
         shown = request.headers.get("authorization", "")
-        if self._tokens.reader(shown):
+        client = request.client.host if request.client else ""
+        if token := self._tokens.reader(shown):
             authorise(request.scope)
+            user = self._user_header.user(token, request.headers) if self._user_header else ""
+            if user is None:
+                self._throttled.warning("user header ignored: repeated, too long or not printable", client)
+            signed_in.set(user or "")
             return None
         if shown:
-            self._throttled.unauthenticated(request.client.host if request.client else "")
+            self._throttled.unauthenticated(client)
         return _NO_TOKEN
 
     def _make(self, read: Callable[[Connection], str | Response], where: str) -> str | Response | _Problem:

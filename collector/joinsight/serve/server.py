@@ -35,6 +35,7 @@ from joinsight.serve.protocol import (
 )
 from joinsight.serve.tls import Tls
 from joinsight.serve.tokens import TOKEN_VARIABLE, Tokens
+from joinsight.serve.user_header import UserHeader
 from joinsight.serve.webhook import Webhook
 from joinsight.serve.writers import Writers
 from joinsight.store.database import check_settings
@@ -56,6 +57,7 @@ class Listener:
     tls: Tls | None = None
     thresholds: Thresholds = field(default_factory=Thresholds)
     webhook: Webhook | None = None
+    user_header: UserHeader | None = None
     open_files: int = field(default_factory=raise_open_files)
     """The limit of this process."""
 
@@ -135,6 +137,7 @@ def open_listener(
     *,
     finding_thresholds: Sequence[str] = (),
     webhook: Callable[[], Webhook | None] = lambda: None,
+    user_header: str | None = None,
     database_url: str | None = None,
     data: Path | None = None,
 ) -> Iterator[Listener]:
@@ -143,13 +146,17 @@ def open_listener(
     `webhook` reads its settings. Raises `ConfigurationErrors`, one line for each invalid setting.
     """
     errors: list[ConfigurationError] = []
-    tokens = tls = bound = thresholds = told = None
+    tokens = tls = bound = thresholds = told = named = None
     try:
         told = webhook()
     except ConfigurationError as error:
         errors.append(error)
     try:
         tokens = Tokens.read(token_file)
+    except ConfigurationError as error:
+        errors.append(error)
+    try:
+        named = UserHeader.parse(user_header, tokens) if user_header and tokens is not None else None
     except ConfigurationError as error:
         errors.append(error)
     try:
@@ -180,7 +187,7 @@ def open_listener(
         if errors:
             raise ConfigurationErrors(errors)
         assert tokens is not None and bound is not None and thresholds is not None
-        yield Listener(bound, tokens, tls, thresholds, told, open_files)
+        yield Listener(bound, tokens, tls, thresholds, told, named, open_files)
     finally:
         if bound is not None:
             bound.close()
@@ -226,7 +233,15 @@ def make_server(
     """
     thresholds = listener.thresholds
     make_writers = partial(Writers, engine, thresholds, number=writers, log_format=log_format) if writers else None
-    app = make_app(engine, listener.tokens, FindingsEngine(thresholds), job_names, make_writers, core_hour_price)
+    app = make_app(
+        engine,
+        listener.tokens,
+        FindingsEngine(thresholds),
+        job_names,
+        make_writers,
+        core_hour_price,
+        listener.user_header,
+    )
     tls = listener.tls
     connections = Connections(Limits.within(listener.open_files), (lambda: tls.context) if tls else None)
     config = uvicorn.Config(

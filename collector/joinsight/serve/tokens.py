@@ -117,6 +117,10 @@ class Tokens:
         names = [each.name for each in self._tokens if hmac.compare_digest(each.digest, digest) and each.kind == kind]
         return names[0] if names else None
 
+    def has_reader(self, name: str) -> bool:
+        """Whether a reader's token has this name."""
+        return any(token.kind == _READ and token.name == name for token in self._tokens)
+
     def refresh(self) -> None:
         """Reload the file if it has changed.
 
