@@ -231,6 +231,19 @@ def test_an_error_is_whole_and_its_trace_apart() -> None:
     )
 
 
+def test_an_error_is_shown_once() -> None:
+    """The verdict says it in a line, and the whole is folded below, if it has more; the whole is shown where the
+    verdict is about something else."""
+    long = "java.lang.IllegalStateException: out of luck\nand of time\n\tat a.B.c(B.java:1)\n"
+    page = execution_page(*stored(execution(state="failed", error=long)))
+    verdict, whole = page.index("IllegalStateException: out of luck"), page.index("<summary>The whole error</summary>")
+    assert verdict < whole < page.index("and of time") and '<details class="note failed">' in page
+    page = execution_page(*stored(execution(state="failed", error="java.lang.IllegalStateException: out of luck.\n")))
+    assert page.count("out of luck") == 1 and "The whole error" not in page
+    page = execution_page(*stored(execution(state="cancelled", error="Job 3 cancelled part of cancelled job group g")))
+    assert page.count("part of cancelled job group") == 1 and '<details class="note failed" open>' in page
+
+
 @pytest.mark.parametrize(
     ("parameters", "remedy"),
     [

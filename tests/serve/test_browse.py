@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+from html import unescape
 from typing import Any
 
 import msgspec
@@ -32,16 +33,23 @@ BETWEEN = time.strftime("%Y-%m-%dT%H:%M", time.gmtime(NOW / 1000 - 1.5 * 3600))
 STREAMED = "Project | [k#1]\n  Scan | [k#1]"
 
 
-def batch(number: int) -> Execution:
-    """A micro-batch; from the sixth on with another plan."""
+def batch(number: int, drawing: str = "") -> Execution:
+    """A micro-batch with this plan, by default with one that is another from the sixth on."""
     at = NOW - HOUR + number * EVERY_MS
     end = at + SLOW_MS
-    drawing = STREAMED if number < 6 else f"Sort | [k#1]\n  {STREAMED.replace(chr(10), chr(10) + '  ')}"
+    changed = f"Sort | [k#1]\n  {STREAMED.replace(chr(10), chr(10) + '  ')}"
+    drawing = drawing or (STREAMED if number < 6 else changed)
     description = f"arrivals<br/>{BATCH.format(number)}"
     run: dict[str, Any] = {"application_id": "app-stream", "job_name": "arriving", "description": description}
     jobs = [Job(number, at, [number], "succeeded", end)]
     stages = [Stage(number, 0, "s", 1, "succeeded", 1, submitted_at_ms=at, completed_at_ms=end, input_rows=950)]
     return planned(drawing, **run, execution_id=number, started_at_ms=at, ended_at_ms=end, jobs=jobs, stages=stages)
+
+
+JOINED = (
+    "SortMergeJoin | [k#1], [k#2], Inner\n  Exchange | hashpartitioning(k#1, 8)\n    Scan a | [k#1]\n"
+    "  Exchange | hashpartitioning(k#2, 8)\n    Scan b | [k#2]"
+)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -140,6 +148,25 @@ def test_micro_batches_are_one_row_elsewhere(engine: Engine) -> None:
     assert '<a href="/streams">8 micro-batches</a> (0 to 7), the last: ' in page
     assert get(engine, "/executions?show=all").text.count('role="row">\n<td') == 10
     assert get(engine, "/?job=arriving&limit=50").text.count("micro-batches</a>") == 1
+
+
+@pytest.mark.parametrize(("name", "sort", "which"), [("shuffles", "size", "largest"), ("joins", "recent", "last")])
+def test_operators_of_micro_batches_are_one_row(empty: Engine, name: str, sort: str, which: str) -> None:
+    """One for each operator of the stream, the first in the order of the page, with a link to each."""
+    batches = [batch(number, JOINED) for number in range(8)]
+    other = planned(JOINED, application_id="app-x", started_at_ms=NOW, ended_at_ms=NOW + 9_000)
+    Writer(empty).write([*batches, other])
+    page = get(empty, f"/{name}?sort={sort}").text
+    assert page.count('role="row"><td') == (4 if name == "shuffles" else 2)
+    folded = rf'<a href="(\?[^"]*)">8 micro-batches</a> \(0 to 7\), the {which}: <a href="/executions/app-stream/7?'
+    each = unescape(re.findall(folded, page)[0])
+    assert get(empty, f"/{name}{each}").text.count('role="row"><td') == 8
+    failed = [msgspec.structs.replace(batches[3], state="failed", error="no", sequence=2)]
+    Writer(empty).write(failed)
+    page = get(empty, f"/{name}?sort={sort}").text
+    assert (
+        page.count("7 micro-batches</a>") == page.count("/executions/app-stream/3") == (2 if name == "shuffles" else 1)
+    )
 
 
 def test_pages_next_to_each_other_with_folded_rows(empty: Engine, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -69,6 +69,7 @@ class Wait:
 def execution_page(stored: StoredPlan, run: ComparedExecution, view: ViewOptions = DEFAULT) -> str:
     """The page as HTML. Raises `NotFound` if the execution has no such plan version or node."""
     e, shown = stored.execution, stored.version(view.version)
+    error = e["error"] or ""
     final = stored.version(None)
     stages_of = stored.breakdown.stages.of_nodes
     verdict = judge(stored)
@@ -89,7 +90,7 @@ def execution_page(stored: StoredPlan, run: ComparedExecution, view: ViewOptions
         description=one_line(e["description"]),
         is_sparks_own=is_sparks_own(e["description"].strip()),
         call_site=e["call_site"].strip() if one_line(e["call_site"]) != one_line(e["description"]) else "",
-        error=failure(e["error"]) if e["error"] else None,
+        error=failure(error) if error.strip(" \n.") not in ("", verdict.evidence.get("error")) else None,
         refresh=REFRESH_SECONDS if e["state"] == "running" and view.refreshes else None,
         figures=_figures(stored),
         verdict=verdict,

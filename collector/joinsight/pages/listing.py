@@ -10,6 +10,7 @@ from urllib.parse import urlencode
 
 from joinsight.base.errors import ConfigurationError
 from joinsight.base.timeparse import parse_moment
+from joinsight.pages.batches import MOST_FOLDED, as_one, fold, stream_of
 from joinsight.pages.environment import render
 from joinsight.pages.home import Overview, PageSection
 from joinsight.queries.filters import SORTS, Filters, filters_of, given_filters, one_of
@@ -21,8 +22,6 @@ _SORTS = SORTS["queries"]
 _DEFAULT_SORT = next(iter(_SORTS))
 LIMITS = (50, 200, 1_000)
 """The numbers of executions that a page can show."""
-MOST_FOLDED = 1_500
-"""Executions that are read for a page on which micro-batches are folded."""
 _FIRST_FIELDS = ("search", "job", "state", "since", "until")
 
 
@@ -52,7 +51,7 @@ class Listed:
     """A page of the list, and the addresses of the pages before and after it; None at an end."""
 
     rows: Sequence[Row]
-    """The micro-batches of a stream are one, the latest, with ``batches``, their number, and ``first_batch_id``."""
+    """The micro-batches of a stream are one, the latest."""
     before: str | None
     after: str | None
     ends: tuple[Row, Row] | None = None
@@ -125,22 +124,9 @@ class Asked:
 
     def _folded(self, rows: Sequence[Row]) -> tuple[list[Row], int]:
         """The first rows, micro-batches of a stream as one, and how many of them these are."""
-        groups: list[list[Row]] = []
-        of_stream: dict[tuple[str, str], list[Row]] = {}
-        used = 0
-        for row in rows:
-            stream = (row["application_id"], row["streaming_query_id"] or "")
-            group = of_stream.get(stream) if self.folds and row["state"] == "succeeded" else None
-            if group is None:
-                if len(groups) == self.limit:
-                    break
-                group = []
-                groups.append(group)
-                if stream[1] and row["state"] == "succeeded":
-                    of_stream[stream] = group
-            group.append(row)
-            used += 1
-        return [_latest(group) for group in groups], used
+        groups, used = fold(rows, self.limit, stream_of if self.folds else lambda _: None)
+        latest = (max(group, key=lambda row: (row["started_at"], row["execution_id"])) for group in groups)
+        return [as_one(group, row) for group, row in zip(groups, latest, strict=True)], used
 
     def bounds(self, listed: Listed) -> tuple[Cursor | None, Cursor | None] | None:
         """Where the page begins and ends, None for an end of the list; None for the order of another column."""
@@ -163,12 +149,6 @@ class Asked:
         started_at = row["started_at"].isoformat().replace("+00:00", "Z")
         name = f"{row['application_id']}/{row['attempt_id']}/{row['execution_id']}"
         return f"{'' if value is None else value}/{started_at}/{name}"
-
-
-def _latest(group: Sequence[Row]) -> Row:
-    batches = [row["streaming_batch_id"] or 0 for row in group]
-    latest = max(group, key=lambda row: (row["started_at"], row["execution_id"]))
-    return {**latest, "batches": len(group), "first_batch_id": min(batches)}
 
 
 def _cursor(parameters: Mapping[str, str], sort: str) -> Cursor | None:

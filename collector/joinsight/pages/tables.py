@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from urllib.parse import urlencode
 
 from joinsight.base.units import bytes_text, duration_text, percent_text, ratio_text
+from joinsight.pages.batches import MOST_FOLDED, Batches, as_one, fold, stream_of
 from joinsight.pages.chart import Spark
 from joinsight.pages.environment import address, compare_regression, job_address, query_address, render, size_text
 from joinsight.present import regressions, values
@@ -29,6 +30,16 @@ _WINDOWS: Mapping[str, Sequence[str]] = {
     "regressions": ("job", "user", "tag", "shape", "since"),
 }
 """The filters of pages about what ran in some days."""
+_SINGLE = frozenset({"search", "operator", "execution", "state"})
+"""Filters that look for single operators."""
+_WHICH = {
+    "recent": "last",
+    "size": "largest",
+    "time": "longest",
+    "skew": "most skewed",
+    "spill": "most spilled",
+    "cost": "most costly",
+}
 _MS_PER_HOUR = 3_600_000
 _LATE = 0.9
 """The share of its interval from which on a micro-batch is nearly late."""
@@ -44,6 +55,9 @@ class Cell:
     """What follows in small letters."""
     before: str = ""
     """What stands before it: the line of code."""
+    batches: Batches | None = None
+    """The micro-batches that the row stands for."""
+    batches_href: str = ""
     mark: str = ""
     """A severity, or a state."""
     chart: Spark | None = None
@@ -107,6 +121,11 @@ class Table:
         ]
 
     @property
+    def which(self) -> str:
+        """Which of the micro-batches of a row is shown: the first in the order of the page."""
+        return _WHICH.get(self.sort, "first")
+
+    @property
     def larger(self) -> int | None:
         """The next number of rows, if there are more."""
         return next((limit for limit in LIMITS if limit > self.limit), None) if self.has_more else None
@@ -135,14 +154,21 @@ class ListRequest:
         given, filters = given_filters(filters_of(name), parameters, limit + 1)
         return cls(name, given, filters, sort, limit)
 
+    @property
+    def folds(self) -> bool:
+        """Whether an operator of the micro-batches of a stream is shown as one row."""
+        return self.name != "findings" and not self.given.keys() & _SINGLE
+
     def table(self, rows: Sequence[Row], nothing: str, note: str = "") -> Table:
-        """The page of the rows that were read, one of which may be too many."""
+        """The page of the rows that were read, of which there may be too many."""
         known = filters_of(self.name)
+        groups, used = fold(rows, self.limit, _operator_of_stream if self.folds else lambda _: None)
+        shown = [as_one(group, group[0]) for group in groups] if self.folds else rows[: self.limit]
         return Table(
             f"/{self.name}",
             self.name.capitalize(),
             _LISTS[self.name],
-            rows[: self.limit],
+            shown,
             note,
             nothing,
             self.given,
@@ -150,7 +176,7 @@ class ListRequest:
             SORTS[self.name],
             self.sort,
             self.limit,
-            len(rows) > self.limit,
+            used < len(rows) or len(rows) == MOST_FOLDED,
         )
 
 
@@ -248,10 +274,17 @@ def regressions_table(asked: WindowRequest, rows: Sequence[Row], nothing: str, p
     return asked.table(_REGRESSIONS, rows, note, problem or nothing)
 
 
+def _operator_of_stream(row: Row) -> tuple[object, ...] | None:
+    stream, key = stream_of(row), row["operator_key"]
+    return (stream, key) if stream and key else None
+
+
 def _execution(row: Row) -> Cell:
     node = row.get("node_id")
     href = address(row, node=node if node is not None and node >= 0 else None)
-    return Cell(values.query_title(row), href, before=row.get("called_from") or "")
+    each = f"?{urlencode({'operator': row['operator_key'] or '', 'application': row['application_id']}, safe='/')}"
+    called_from = row.get("called_from") or ""
+    return Cell(values.query_title(row), href, before=called_from, batches=row.get("batches"), batches_href=each)
 
 
 def _job(row: Row) -> Cell:

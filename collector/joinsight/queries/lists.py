@@ -141,6 +141,7 @@ def count_hidden(connection: Connection, filters: Filters, start: Cursor | None,
     return connection.scalar(select(func.count()).select_from(hidden.limit(MOST_HIDDEN).subquery())) or 0
 
 
+STREAM = ("streaming_query_id", "streaming_batch_id")
 _TABLES = {"shuffles": shuffle_table, "broadcasts": broadcast, "joins": joins, "findings": finding}
 
 
@@ -299,7 +300,8 @@ def _operators(
         )
         joined = source.join(its, true())
     title = its.c.title.label("query_title") if "title" in source.c else its.c.title
-    described = [title, *(its.c[name] for name in ("job_name", "description", "called_from", "state", "duration_ms"))]
+    names = ("job_name", "description", "called_from", "state", "duration_ms", *STREAM)
+    described = [title, *(its.c[name] for name in names)]
     return _page(select(source, *described).select_from(joined), orders, source, filters)
 
 

@@ -40,13 +40,14 @@ from joinsight.base.errors import ConfigurationError, NotFound
 from joinsight.base.timeparse import parse_moment
 from joinsight.base.units import duration_text
 from joinsight.pages import tables
+from joinsight.pages.batches import MOST_FOLDED, are_read
 from joinsight.pages.chart import spark
 from joinsight.pages.comparison import Side, compare_page
 from joinsight.pages.docs import docs_index, docs_page
 from joinsight.pages.environment import SECURITY_POLICY, error_page, signed_in
 from joinsight.pages.execution import drawing_file, execution_page
 from joinsight.pages.home import MAX_TRENDS, days_text
-from joinsight.pages.listing import MOST_FOLDED, Asked, list_page
+from joinsight.pages.listing import Asked, list_page
 from joinsight.pages.one_file import comparison_file, execution_file
 from joinsight.pages.query import LIMITS, QueryRuns, query_page
 from joinsight.pages.svg_file import file_name
@@ -180,7 +181,7 @@ class Pages:
         def read(connection: Connection) -> str:
             asked = Asked.of(request.query_params)
             rows = lists.read_queries(connection, asked.filters, asked.sort, asked.cursor)
-            if asked.folds and any(row["streaming_query_id"] for row in rows):
+            if asked.folds and are_read(rows):
                 many = replace(asked.filters, limit=MOST_FOLDED)
                 rows = lists.read_queries(connection, many, asked.sort, asked.cursor)
             listed = asked.page(rows)
@@ -257,6 +258,9 @@ class Pages:
                 asked = tables.ListRequest.of(name, request.query_params)
                 if name != "findings":
                     rows = lists.read_list(connection, name, asked.filters, asked.sort)
+                    if asked.folds and are_read(rows):
+                        many = replace(asked.filters, limit=MOST_FOLDED)
+                        rows = lists.read_list(connection, name, many, asked.sort)
                     return asked.table(rows, f"No matching {name}.").html()
                 since = asked.filters.since or lists.finding_since(datetime.now(timezone.utc))
                 rows = lists.read_finding_groups(connection, asked.filters, asked.sort)
