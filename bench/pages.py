@@ -1,7 +1,7 @@
-"""How long the page of an execution takes: the answer of a collector, its CPU, and the page drawn in Chromium.
+"""How long the page of an execution takes: the answer of a collector, the page drawn in Chromium, the CPU of both.
 
 ``python -m bench.pages`` asks for pages of 30, 300 and 1,500 operators by turns. Next to their times is that of
-``/healthz``, which reads nothing, as a measure of the machine in the same minute.
+``/healthz``, which reads nothing, as a measure of the machine in the same minute. CPU hardly depends on the load.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from playwright.sync_api import sync_playwright
 from tests.documents import request
 from tests.pages.plans import large
 
+from bench.backfill import cpu_seconds as with_descendants
 from bench.serving import SENT, TOKEN, cpu_seconds, serving
 
 SIZES = (30, 300, 1_500)
@@ -31,6 +32,11 @@ def p95(values: Sequence[float]) -> str:
     """The median and the 95th percentile of seconds, in ms."""
     ordered = sorted(values)
     return f"{statistics.median(values) * 1e3:.0f} / {ordered[int(len(ordered) * 0.95)] * 1e3:.0f}"
+
+
+def browser_seconds(collector: int) -> float:
+    """CPU seconds of the browser: of all that this process started, except the collector."""
+    return with_descendants(os.getpid()) - with_descendants(collector) - sum(os.times()[:2])
 
 
 def main() -> None:
@@ -49,21 +55,23 @@ def main() -> None:
             client = httpx.Client(base_url=url, headers={"Authorization": f"Bearer {READER}"}, timeout=60)
             answered: dict[int, list[float]] = {size: [] for size in SIZES}
             drawn: dict[int, list[float]] = {size: [] for size in SIZES}
-            cpu, size_of, nothing = dict.fromkeys(SIZES, 0.0), dict.fromkeys(SIZES, 0), []
+            cpu, drawing, size_of = dict.fromkeys(SIZES, 0.0), dict.fromkeys(SIZES, 0.0), dict.fromkeys(SIZES, 0)
+            nothing = []
             for number in range(-1, options.rounds):
                 for size, document in zip(SIZES, documents, strict=True):
                     path = f"/executions/app-{size}/{document.execution_id}"
                     before, used = time.monotonic(), cpu_seconds([collector.pid])
                     answer = client.get(path).raise_for_status()
                     took, used = time.monotonic() - before, cpu_seconds([collector.pid]) - used
-                    before = time.monotonic()
+                    spent, before = browser_seconds(collector.pid), time.monotonic()
                     page.goto(url + path)
                     page.evaluate("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
-                    shown = time.monotonic() - before
+                    shown, spent = time.monotonic() - before, browser_seconds(collector.pid) - spent
                     if number >= 0:  # the first round does not count
                         answered[size].append(took)
                         drawn[size].append(shown)
                         cpu[size] += used
+                        drawing[size] += spent
                         size_of[size] = len(answer.content)
                 before = time.monotonic()
                 client.get("/healthz").raise_for_status()
@@ -73,7 +81,8 @@ def main() -> None:
     for size in SIZES:
         print(
             f"{size:,} operators: answered {p95(answered[size])}, drawn {p95(drawn[size])},"
-            f" CPU {cpu[size] / options.rounds * 1e3:.0f} ms, {size_of[size] / 1e3:.0f} KB"
+            f" CPU {cpu[size] / options.rounds * 1e3:.0f} ms,"
+            f" of Chromium {drawing[size] / options.rounds * 1e3:.0f} ms, {size_of[size] / 1e3:.0f} KB"
         )
 
 
