@@ -40,7 +40,7 @@ therefore does not see: for jobs that run once a day query SQL (`joinsight queri
 **Spool.** A listener's documents do not report the size of its spool. The closest metric is the number of documents of running
 applications that were created and have not arrived: `joinsight_undelivered_documents{application="running",fate="missing"}`.
 
-**Cardinality.** A collector has about 440 series, and up to 44 more for each job: at most 4,890 with 100 jobs, on a page of some
+**Cardinality.** A collector has about 440 series, and up to 45 more for each job: at most 4,990 with 100 jobs, on a page of some
 180 KiB that is rendered in about 15 ms.
 
 The Python client adds its `process_*` metrics: memory, processor time, open files (on Linux).
