@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import groupby
 from pathlib import Path
 
 import pytest
@@ -32,6 +33,8 @@ def test_advice_is_tried_without_a_trace(version: str, spark_run: SparkRun, tmp_
     assert broadcast[0]["same_result"] in (True, None), "None: the budget was spent before"
     assert said["runs"] >= 2 and "variants accepted" in said["shown"] and "<table>" in said["html"]
     assert said["repr"].startswith("<advice: ")
+    in_a_row = [variant for variant, _ in groupby(said["pairs"])]
+    assert len(in_a_row) == len(set(in_a_row)) > 1 and len(said["pairs"]) > len(in_a_row), "one after the other"
     changed = said["changed"]
     assert changed["other"]["same_result"] is False and changed["other"]["reason"].startswith("Other result: ")
     assert changed["digit"]["same_result"] is False

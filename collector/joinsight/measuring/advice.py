@@ -1,8 +1,9 @@
 """Tries what the findings and the verdict of a query propose, on the full data, in the user's own session.
 
 Each variant runs in a clone of the session with settings or a plan of its own, so that the session itself never
-changes. Its result must be that of the baseline. Then both run in turns until the test of `paired_test` has decided,
-nothing speaks for the variant any more, or the budget is spent.
+changes. Its result must be that of the baseline. Then the variants are decided one after the other, that of the fastest
+first run first: baseline and variant run in turns until the test of `paired_test` has decided, nothing speaks for the
+variant any more, or the budget is spent.
 """
 
 from __future__ import annotations
@@ -202,6 +203,8 @@ def try_execution(
 class _Candidate:
     proposal: Proposal
     frame: Any
+    first_s: float
+    """How long its first run took, in which its result was compared."""
     ratios: list[float] = field(default_factory=list)
     pairs: list[tuple[Run, Run]] = field(default_factory=list)
     """Runs of the baseline and the variant."""
@@ -304,8 +307,9 @@ class _Trials:
                 self._refuse(proposal, self._too_small(), None)
             elif (candidate := self._candidate(proposal, baseline, expected)) is not None:
                 active.append(candidate)
-        while active:
-            active = [each for each in active if self._goes_on(each, baseline, took_s)]
+        for each in sorted(active, key=lambda each: each.first_s):  # a budget that is small decides about the best
+            while self._goes_on(each, baseline, took_s):
+                pass
 
     def _proposals(self, execution: Execution) -> list[Proposal]:
         found = proposals(execution)
@@ -325,11 +329,12 @@ class _Trials:
             if frame is None:
                 self._refuse(proposal, "Not tried: the operator cannot be found in the query's plan.", None)
                 return None
+            started = time.monotonic()
             found = self._limited(lambda: result_of(frame))
         if found is None:
             return None
         if found.equals(expected):
-            return _Candidate(proposal, frame)
+            return _Candidate(proposal, frame, time.monotonic() - started)
         if self._is_repeatable is None:
             try:
                 self._is_repeatable = self._limited(lambda: result_of(baseline)).equals(expected)

@@ -226,16 +226,16 @@ def _of_query(view: View, execution: Execution, large: list[Cause]) -> Iterator[
     by_node = {row.node_id: row for row in shuffles}
     for cause in large:
         if cause.evidence.get("is_needless") and cause.nodes[0] in by_node:
-            yield _without(view, by_node[cause.nodes[0]], cause)
+            yield _without(by_node[cause.nodes[0]], cause)
     yield from _described(execution, codes)
 
 
-def _without(view: View, row: ShuffleRow, cause: Cause) -> Proposal:
+def _without(row: ShuffleRow, cause: Cause) -> Proposal:
     keys = tuple(row.keys or ())
-    title = names.operator(view, row.node_id)
+    named = ", ".join([*([str(row.partitions)] if row.partitions else []), *keys])
     return Proposal(
-        f"without {title}",
-        f"# remove .repartition(...): {title}",
+        f"without repartition({named})",
+        f"# remove .repartition({named})",
         SHUFFLED,
         change=lambda plans, plan, session: plans.without_repartition(plan, keys),
         nodes=cause.nodes,

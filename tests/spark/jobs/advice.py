@@ -77,9 +77,20 @@ def state() -> list[Any]:
     ]
 
 
+pairs: list[str] = []
+goes_on = module._Trials._goes_on
+
+
+def noted(trials: Any, candidate: Any, *more: Any) -> bool:
+    pairs.append(candidate.proposal.variant)
+    return goes_on(trials, candidate, *more)
+
+
 context.setJobDescription("my own")
 before = state()
-whole = tried(lambda spark: spark.table("facts").join(spark.table("dims"), "k").groupBy("region").agg(F.sum("third")))
+with patch.object(module._Trials, "_goes_on", noted):
+    whole = tried(lambda session: session.table("facts").join(dims, "k").groupBy("region").agg(F.sum("third")))
+out["pairs"] = pairs
 out["all"] = [*whole.accepted, *whole.refused]
 out["runs"], out["baseline_ms"] = whole.runs, whole.baseline_ms
 out["shown"], out["html"], out["repr"] = str(whole), whole._repr_html_(), repr(whole)
