@@ -22,8 +22,6 @@ _LEAST_ROWS = 0.1
 _SMALL_SIDE = 10 * MB
 """Spark's default of spark.sql.autoBroadcastJoinThreshold."""
 _MUCH_LARGER = 4
-_BLOCK = 32 << 10
-"""Spark's default of spark.shuffle.file.buffer."""
 
 
 def exchanges(view: View) -> Iterator[Cause]:
@@ -125,25 +123,13 @@ def _is_needless(view: View, shuffle: Node) -> bool:
 def _more_blocks_ms(view: View, repartition: Node) -> int:
     """What the next shuffle takes longer because more tasks write it after a needless repartition than before it.
 
-    Each writes a block for each partition: what is smaller than Spark's buffer of a block's file takes as long.
+    Each writes a block for each partition, which takes as long if it is small.
     """
-    after = next((i for i in view.above(repartition.id) if operators.of(view.plan.nodes[i].name).kind == "shuffle"), -1)
-    row = next((row for row in view.stored.shuffles if row["node_id"] == after), None)
-    its = set(_stages(view, repartition, "reduce_stages")) & set((row or {}).get("map_stages") or ())
-    ran = next((ran for ran in view.ran if ran.stage_id in its), None)
-    if row is None or ran is None:
+    ran = next((ran for ran in view.ran if ran.stage_id in _stages(view, repartition, "reduce_stages")), None)
+    before = [each.tasks for each in view.ran if each.stage_id in _stages(view, repartition, "map_stages")]
+    if ran is None or ran.tasks <= min(before) or ran.number("run_time_ms_max") >= MUCH_OF_STAGE * ran.wall_ms:
         return 0
-    before = min(each.tasks for each in view.ran if each.stage_id in _stages(view, repartition, "map_stages"))
-    blocks = ran.tasks * (row["partitions"] or 0)
-    is_even = ran.number("run_time_ms_max") < MUCH_OF_STAGE * ran.wall_ms
-    if (
-        ran.tasks <= before
-        or not is_even
-        or (view.plan.total(view.plan.nodes[after], "shuffle bytes written") or 0) > _BLOCK * blocks
-    ):
-        return 0
-    writing = sum(ms for subject, ms in ran.parts.items() if subject.node_id == after)
-    return round(writing * (1 - before / ran.tasks))
+    return round(view.block_ms(ran) * (1 - min(before) / ran.tasks))
 
 
 def _stages(view: View, shuffle: Node, which: str) -> Sequence[int]:

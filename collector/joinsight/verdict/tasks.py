@@ -69,7 +69,8 @@ def imbalance(view: View) -> Iterator[Cause]:
             yield slow
             continue
         mean = ran.run_ms / max(1, ran.tasks)
-        useful = max(0, ran.run_ms - _PER_TASK_MS * view.stretch(ran) * ran.tasks) / usable
+        writing = view.block_ms(ran) * ran.run_ms / ran.wall_ms
+        useful = max(0, ran.run_ms - writing - _PER_TASK_MS * view.stretch(ran) * ran.tasks) / usable
         tiny = max(spared, round(ran.wall_ms - useful))
         is_tiny = ran.tasks >= _MANY_TASKS * usable and mean <= _TINY_MS
         is_skewed = ratio is not None and ratio >= SKEWED

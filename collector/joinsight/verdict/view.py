@@ -293,6 +293,17 @@ class View:
         """Rows that a node gives to its consumer."""
         return self.plan.fed_by(node_id).rows
 
+    def block_ms(self, ran: Ran) -> int:
+        """Wall time in which a stage wrote shuffles whose blocks are so small that only their number matters."""
+        its = (row for row in self.stored.shuffles if ran.stage_id in (row["map_stages"] or ()))
+        small = {
+            row["node_id"]
+            for row in its
+            if (row["bytes_written"] or 0) <= _BLOCK * ran.tasks * (row["partitions"] or 0)
+            and row["node_id"] is not None
+        }
+        return sum(ms for subject, ms in ran.parts.items() if subject.node_id in small)
+
     def takes_long_for_a_row(self, nodes: Collection[int | None], rows: int) -> bool:
         """Whether the own work of an operator, by samples of these nodes, took much CPU time for each of its rows."""
         cpu_ms = sum(
@@ -351,6 +362,8 @@ _MOST_STRETCH = 3.0
 """Beyond it, tasks wait for more than CPUs."""
 _MOST_BESIDE = 100
 """Stages that are considered while another waits, the longest ones: a document may hold anything."""
+_BLOCK = 32 << 10
+"""Spark's default of spark.shuffle.file.buffer."""
 _SLOW_ROW_US = 10
 """CPU time for each row, from which on an operator's own work is what takes long: most take about one microsecond."""
 _LEAST_ROWS = 10_000
