@@ -12,7 +12,7 @@ from joinsight.verdict.work import multiplying
 _SPILL_PER_SECOND = 20 * MB
 """Bytes of deserialized data that a task spills, and reads again, in a second."""
 _MOST_SPILL = 0.7
-"""The largest share of a stage that spilling can have taken."""
+"""The largest share of a stage, and of what spilled in it, that spilling can have taken: the rest is its work."""
 SPILL_SIZE = "spill size"
 _MUCH_GC = 0.15
 """Share of the run time of tasks."""
@@ -40,16 +40,19 @@ def memory(view: View) -> Iterator[Cause]:
         spillers = _spillers(view, worst)
         is_half = worst.tasks < (view.slots or 1) or any(set(spillers) & set(its) for its in multiplying(view))
         size, on_disk = (sum(ran.number(f"{name}_spilled_bytes") for _, ran in spilling) for name in ("memory", "disk"))
+        seen = sum(ms for ms, _ in spilling)
+        wall = sum(min(ms, round(_MOST_SPILL * _most_spill(view, ran))) for ms, ran in spilling)
+        sure = seen / max(1, wall)
         yield Cause(
             "spill",
-            sum(ms for ms, _ in spilling),
+            wall,
             spillers or worst.nodes[:3],
             f"{_stages(spilling)} spilled {bytes_text(size)} of data, {bytes_text(on_disk)} on disk",
             "Use more partitions (spark.sql.shuffle.partitions), so that each task has less to keep, or give"
             " executors more memory (spark.executor.memory, spark.memory.fraction) for each core.",
             {"memory_spilled_bytes": size, "disk_spilled_bytes": on_disk},
             worst.stage_id,
-            certainty=BESIDE_SKEW if is_half else 1.0,
+            certainty=BESIDE_SKEW * sure if is_half else sure,
             beside=() if is_half else (worst.stage_id,),
         )
 
