@@ -20,7 +20,7 @@ from pathlib import Path
 
 import pyspark
 
-from bench.verdicts import asked, dataframes, healthy, reported  # noqa: F401
+from bench.verdicts import asked, dataframes, healthy, own_work, reported  # noqa: F401
 from bench.verdicts.record import record, run
 from bench.verdicts.scenarios import SCENARIOS, SIZES
 from bench.verdicts.score import score
