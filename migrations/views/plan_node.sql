@@ -31,4 +31,4 @@ COMMENT ON COLUMN plan_node.is_cluster IS 'whether it is a WholeStageCodegen clu
 COMMENT ON COLUMN plan_node.task_time_ms IS 'run time of tasks that went into it (docs/task-time.md); NULL: unknown';
 COMMENT ON COLUMN plan_node.task_time_error_ms IS 'its standard error; NULL: not sampled';
 COMMENT ON COLUMN plan_node.task_time_method IS 'sampled, or metrics: measured by Spark';
-COMMENT ON COLUMN plan_node.metadata IS 'metadata of file scans: location, format, filters, read schema; Fallback: why Spark ran it, and not Comet';
+COMMENT ON COLUMN plan_node.metadata IS 'of file scans: location, format, filters, read schema; of commands that print only their name: Command, Table; Fallback: why Spark ran it, and not Comet';

@@ -56,7 +56,7 @@ def test_numbers_of_comet_are_sparks(
     engine: Engine, recorder: Recorder, spark_run: SparkRun, tpch_folder: Path, tmp_path: Path
 ) -> None:
     """Executions, jobs, stages, plan versions, nodes, edges and metrics are the same in both stores."""
-    arguments = ["--workload", "tpch", "--aqe", "on", "--folder", str(tpch_folder), *options(COMET_OPTIONS)]
+    arguments = ["--workload", "tpch", "--aqe", "on", "off", "--folder", str(tpch_folder), *options(COMET_OPTIONS)]
     check(engine, recorder, spark_run, "4.1.4", fetched("comet", "4.1.4"), arguments, tmp_path, is_async=True)
     names = {node.name for each in recorder.documents if isinstance(each, Execution) for node in each.nodes}
     assert {"CometHashAggregate", "CometExchange", "CometBroadcastHashJoin"} <= names

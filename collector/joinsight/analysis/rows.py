@@ -44,7 +44,7 @@ from joinsight.plan import operators, texts
 from joinsight.plan.broadcastable import DEFAULT_MAX_BYTES, Side, could_be_broadcast
 from joinsight.plan.caches import Cache, caches, not_run
 from joinsight.plan.decisions import Changes
-from joinsight.plan.graph import Graph, Node, build
+from joinsight.plan.graph import COMMAND, COMMAND_TABLE, Graph, Node, build
 from joinsight.plan.identity import disambiguate, shape_of_command
 from joinsight.plan.keys import KEY_CACHE
 from joinsight.plan.metrics import Input, PlanMetrics
@@ -302,22 +302,26 @@ class _Source(PlanMetrics):
 
 
 def _query_shape(source: _Source, line: str | None) -> str | None:
-    """The key of the query; of a command that shows only its name, such as saveAsTable, its line of code is part."""
+    """The key of the query; of a command whose plan does not tell its table, the line of code is part of it."""
     e, shape = source.execution, source.plans.keys.query_shape
     if source.is_outer:
         return None
     if shape is None or not _is_bare_command(e, source.plans.graphs[0]):
         return shape
+    known = shape if COMMAND in source.plans.graphs[0].nodes[0].metadata else None
     if e.root_execution_id != e.execution_id:
-        return None  # a part of another command
+        return known  # a part of another command
     own = "" if is_sparks_own(e.description) else re.sub(r"\d+", "?", e.description)
-    return shape_of_command(shape, line or own or dbt_tags(e.statement or "").get("dbt_node", ""))
+    return shape_of_command(shape, line or own or dbt_tags(e.statement or "").get("dbt_node", "")) or known
 
 
 def _is_bare_command(e: Execution, graph: Graph) -> bool:
-    """Whether it only started others, and its plan says no more than what command it is."""
+    """Whether it only started others, and its plan does not tell what it changes."""
     only_started = bool(e.nested) and not e.jobs
-    return only_started and len(graph.nodes) == 1 and graph.nodes[0].simple.strip() == graph.nodes[0].name
+    if not only_started or len(graph.nodes) != 1:
+        return False
+    (node,) = graph.nodes
+    return COMMAND_TABLE not in node.metadata and node.simple.strip() == node.name
 
 
 def _execution(source: _Source, broadcasts: Iterable[BroadcastRow], spent: Iterable[Spent]) -> ExecutionRow:
@@ -387,6 +391,7 @@ def _searchable(source: _Source) -> Iterator[str]:
         if not node.is_cluster:
             yield node.name
             yield from _TABLES.findall(node.simple)
+            yield node.metadata.get(COMMAND_TABLE, "")
     yield e.statement or ""  # last, because a long one fills what is left
 
 

@@ -27,6 +27,9 @@ from msgspec import Struct
 from joinsight.contract.document import Metric, PlanNode
 from joinsight.plan import operators
 
+COMMAND, COMMAND_TABLE = "Command", "Table"
+"""Metadata of a command whose text is only its name: arguments, and table or path (`Commands` of the listener)."""
+
 
 class Node(Struct, frozen=True):
     """A node of the graph; `cluster` is the id of the whole-stage-codegen node around it."""

@@ -27,7 +27,8 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from joinsight.plan import operators, texts
-from joinsight.plan.graph import Graph, Node
+from joinsight.plan.graph import COMMAND, COMMAND_TABLE, Graph, Node
+from joinsight.plan.paths import end_of_path
 from joinsight.plan.spark_texts import spark_graph
 
 RULES = 1
@@ -68,6 +69,8 @@ _AFTER_FUNCTIONS = re.compile(r"\]\)?, (?:filters|isStreamingAgg)=.*$", re.DOTAL
 """What engines print after the functions of an aggregate."""
 _PARTIAL = re.compile(r"^(?:partial|merge)_")
 _NOT_KEYED = ("shuffle_read", "reused_exchange", "reused_subquery", "subquery", "pruning", "adapter", "query_stage")
+_MAX_ARGUMENTS = 1_000
+"""Characters of a command's arguments without ids: fewer than are left of those that the listener has cut."""
 _MAX_STEPS = 8  # of an aggregate with filters; Spark makes four
 _DISTINCT_GROUP = re.compile(r"\bgid\b")
 """The column that Spark adds for several distinct aggregates, which it orders by ids: these change from run to run."""
@@ -165,6 +168,8 @@ class Identity:
             return self._scan(node)
         if name.startswith(operators.SUBQUERY):
             return operators.SUBQUERY
+        if COMMAND in node.metadata:
+            return self._command(node)
         arguments = node.simple.removeprefix(name)
         if name.startswith("Execute "):
             arguments = _PATH.sub("path#0", arguments)
@@ -173,6 +178,12 @@ class Identity:
             is_expand = name == operators.EXPAND
             text = " ".join(["", *sorted(_WORD.findall(text))]) if is_expand else _KEYS.sub(_ordered_keys, text)
         return f"{operator.shape_name or operator.name or name}{text}"
+
+    def _command(self, node: Node) -> str:
+        """A command that prints only its name: its table, or the end of its path, and its arguments."""
+        table = node.metadata.get(COMMAND_TABLE, "")
+        where = end_of_path(table, 1) if "/" in table else table.replace("`", "")
+        return f"{node.name} {where}: {self._text(node.metadata[COMMAND])[:_MAX_ARGUMENTS]}"
 
     def run_label(self, node: Node, *, origin: bool = True) -> str:
         """What an operator does and how; with `origin`, also why Spark added an exchange."""

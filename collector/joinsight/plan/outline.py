@@ -21,8 +21,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from joinsight.plan import operators, texts
-from joinsight.plan.graph import Node
+from joinsight.plan.graph import COMMAND_TABLE, Node
 from joinsight.plan.identity import Shape
+from joinsight.plan.paths import end_of_path
 
 MAX_CHARACTERS = 120
 _MAX_SOURCES, _MAX_COLUMNS, _MAX_STEPS, _MAX_MORE = 4, 3, 6, 999
@@ -45,11 +46,9 @@ _PARTIAL = re.compile(r"(?:partial|merge)_")
 _SCAN = re.compile(r"\w*Scan\b\s*(\S*)\s*(.*)", re.DOTALL)
 _LOCATION = re.compile(r"\bLocation: \w+(?:\(\d+ paths\))?\[(.*)", re.DOTALL)
 _QUOTED_TABLE = re.compile(r"`[^`]{1,200}`(?:\.`[^`]{1,200}`){0,3}")
+_CATALOG_TABLE = re.compile(r"Database: ([^\s,]{1,200})\nTable: ([^\s,]{1,200})")
 _DEFAULT_NAMESPACE = re.compile(r"^(?:spark_catalog\.)?(?:default\.)?")
 _PATH = re.compile(r"(?:[a-z][a-z0-9+.-]{0,20}:)?/[^,\]\s]*")
-_AUTHORITY = re.compile(r"^[a-z][a-z0-9+.-]{0,20}:(?://[^/]*)?")
-_VARYING = re.compile(r"\d{1,4}([-_])\d{1,2}\1\d{1,4}|[0-9a-f]{8}-[0-9a-f-]{27}|\d{4,}")
-_FOLDER = re.compile(r"(?!te?mp)[^\W\d]+")
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _WRITES = re.compile(r"(?:Atomic|Append|Overwrite|WriteTo|WriteDelta|Replace|Create|Delete|Merge|Update|Cache)")
 
@@ -222,17 +221,7 @@ def _table(name: str) -> str:
 
 
 def _path(path: str, segments: int) -> str:
-    """The end of a path, without what changes from run to run; empty if Spark has cut it off."""
-    if len(path) > _MAX_READ or path.endswith("..."):
-        return ""
-    parts = [part for part in _AUTHORITY.sub("", path).split("/") if part and "=" not in part]
-    fixed = [_VARYING.sub("*", part) for part in parts]
-    while len(fixed) > 1 and (not fixed[-1].strip("*-_.") or fixed[-1].startswith("part-")):
-        fixed.pop()  # what varies, and a file that Spark wrote: streams name the first one of each micro-batch
-    shown = fixed[-1:]
-    if segments > 1 and len(fixed) > 1 and _FOLDER.fullmatch(fixed[-2]):
-        shown = fixed[-2:]
-    return shortened("/".join(shown), _MAX_NAME)
+    return shortened(end_of_path(path, segments), _MAX_NAME)
 
 
 def _aggregated(below: _Outline, keys: str, functions: str) -> _Outline:
@@ -285,7 +274,7 @@ def _command(node: Node) -> _Step:
     name = operators.of(node.name).name or node.name
     name = name.removeprefix("Execute ").removesuffix("Command").removesuffix("Exec")
     simple = node.simple[:_MAX_READ].removeprefix(node.name).strip()
-    table = _table(match[0]) if (match := _QUOTED_TABLE.search(simple)) else ""
+    table = _table(match[0]) if (match := _QUOTED_TABLE.search(simple)) else _changed_table(node)
     if name.startswith("InsertInto"):
         if table:
             return _Step(f"insert into {table}")
@@ -295,12 +284,19 @@ def _command(node: Node) -> _Step:
     if name == operators.WRITE_V2:
         return _Step("write")
     if how := operators.V2_WRITES.get(name.removesuffix("ExecV1")):
-        return _Step(f"write ({how})")
+        match = _CATALOG_TABLE.search(simple)
+        return _Step(f"write ({how}) {_table('.'.join(match.groups())) if match else ''}".rstrip())
     if not table and name.endswith("AsSelect"):
         table = next((_table(part) for part in texts.split(simple)[:3] if _NAME.fullmatch(part)), "")
     words = " ".join(_CAMEL.split(name.removeprefix("Atomic"))).lower()
     words = words.removesuffix(" as select").replace("data source ", "").replace("hive ", "").replace("as v1 ", "as ")
     return _Step(shortened(f"{words} {table}", _MAX_NESTED))
+
+
+def _changed_table(node: Node) -> str:
+    """The table of a command that prints only its name, or the end of its path."""
+    told = node.metadata.get(COMMAND_TABLE, "")
+    return _path(told, 2) if _PATH.fullmatch(told) else _table(told)
 
 
 def _conditions(text: str) -> list[str]:

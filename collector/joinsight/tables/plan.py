@@ -38,7 +38,8 @@ class PlanNodeRow(ExecutionKey, frozen=True, kw_only=True):
     task_time_error_ms: Ms | None = column("its standard error; NULL: not sampled")
     task_time_method: str | None = column("sampled, or metrics: measured by Spark")
     metadata: Strings | None = column(
-        "metadata of file scans: location, format, filters, read schema; Fallback: why Spark ran it, and not Comet"
+        "of file scans: location, format, filters, read schema; of commands that print only their name: Command, Table;"
+        " Fallback: why Spark ran it, and not Comet"
     )
 
 

@@ -127,6 +127,7 @@ public final class SparkAccess {
       }
     }
     PlanNode plan = top.children.get(0);
+    Commands.addTo(plan, description);
     Fallbacks.addTo(plan, description);
     return plan;
   }

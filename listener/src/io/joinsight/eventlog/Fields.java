@@ -1,5 +1,6 @@
 package io.joinsight.eventlog;
 
+import io.joinsight.capture.Commands;
 import io.joinsight.capture.Fallbacks;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
@@ -28,6 +29,7 @@ final class Fields {
   static final String DESCRIPTION = "physicalPlanDescription";
 
   private static final byte[] OF_USE = Fallbacks.MARK.getBytes(StandardCharsets.US_ASCII);
+  private static final byte[] OF_COMMAND = Commands.START.replace("\n", "\\n").getBytes(StandardCharsets.US_ASCII);
 
   /**
    * Names of fields in all events, as Spark's JsonProtocol writes them. For the first ones, all nested fields are kept.
@@ -115,7 +117,7 @@ final class Fields {
       String name = all ? line.name() : place < 0 ? null : NAMES[place];
       if (name == null) line.skip();
       else if (name.equals(FIRST_IS_ENOUGH)) values.put(name, first(line));
-      else if (name.equals(DESCRIPTION)) values.put(name, line.textWith(OF_USE));
+      else if (name.equals(DESCRIPTION)) values.put(name, line.textWith(OF_COMMAND, OF_USE));
       else values.put(name, value(line, place >= 0 && place < MAPS));
     }
     return new Fields(values);

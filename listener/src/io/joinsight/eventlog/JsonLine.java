@@ -219,18 +219,24 @@ final class JsonLine {
     return text;
   }
 
-  /** Reads a string that contains {@code part}, which is ASCII; of any other value, null. */
-  String textWith(byte[] part) throws Fields.Unreadable {
+  /** Reads a string that begins with {@code start} or contains {@code part}, which are ASCII; of any other, null. */
+  String textWith(byte[] start, byte[] part) throws Fields.Unreadable {
     boolean isText = peek() == '"';
     int from = at + 1;
     skip();
     if (!isText) return null;
+    if (isAt(from, start)) return decoded(from, at - 1);
     for (int i = from; i < at - part.length; i++) {
-      int same = 0;
-      while (same < part.length && bytes[i + same] == part[same]) same++;
-      if (same == part.length) return decoded(from, at - 1);
+      if (isAt(i, part)) return decoded(from, at - 1);
     }
     return null;
+  }
+
+  /** Whether these bytes are at {@code from}, in the text that ends here. */
+  private boolean isAt(int from, byte[] part) {
+    int same = 0;
+    while (same < part.length && from + same < at && bytes[from + same] == part[same]) same++;
+    return same == part.length;
   }
 
   private String decoded(int from, int to) throws Fields.Unreadable {

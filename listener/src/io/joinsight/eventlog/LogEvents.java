@@ -3,6 +3,7 @@ package io.joinsight.eventlog;
 import io.joinsight.capture.Application;
 import io.joinsight.capture.ApplicationSettings;
 import io.joinsight.capture.Executions;
+import io.joinsight.capture.Commands;
 import io.joinsight.capture.Fallbacks;
 import io.joinsight.capture.PlanMetric;
 import io.joinsight.capture.PlanNode;
@@ -208,7 +209,10 @@ final class LogEvents implements LogLines.LineReader {
 
   private static PlanNode planOf(Fields event) throws IOException {
     PlanNode plan = plan(event.object("sparkPlanInfo"));
-    if (plan != null) Fallbacks.addTo(plan, event.text(Fields.DESCRIPTION));
+    if (plan == null) return null;
+    String description = event.text(Fields.DESCRIPTION);
+    Commands.addTo(plan, description);
+    Fallbacks.addTo(plan, description);
     return plan;
   }
 

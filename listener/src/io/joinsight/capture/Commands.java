@@ -1,0 +1,54 @@
+package io.joinsight.capture;
+
+import java.util.TreeMap;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
+
+/**
+ * What a command does whose plan is only its name, such as Delta's {@code Execute MergeIntoCommand}. Spark
+ * tells it in the description of the plan: {@code (2) MergeIntoCommand}, below it its arguments.
+ */
+public final class Commands {
+  public static final String START = "== Physical Plan ==\nExecute ";
+
+  /** The keys of a command's arguments and of the table or path that it changes, among a node's metadata. */
+  static final String KEY = "Command";
+  static final String TABLE_KEY = "Table";
+
+  private static final String ARGUMENTS = "\nArguments: ";
+  private static final int MAX_LENGTH = 4000;
+  private static final int MAX_READ = 1 << 16;
+
+  /** A quoted name, but not of a nested column to which the command assigns something. */
+  private static final Pattern TABLE = Pattern.compile("`[^`\n]{1,200}+`(?:\\.`[^`\n]{1,200}+`){1,3}+(?! =)");
+  private static final Pattern PATH =
+      Pattern.compile("(?<=[ \\[]path=)[^,\\]\\s]{1,500}+|(?<=[ \\[])[a-z][a-z0-9+.-]{0,20}+:/[^,\\]\\s]{1,500}+");
+  private static final Pattern ALIAS = Pattern.compile("SubqueryAlias\nArguments: ([^\n]{1,200}+)");
+
+  private Commands() {}
+
+  /** Adds a command's arguments and table to the node that is its whole plan; the description may be null. */
+  public static void addTo(PlanNode root, String description) {
+    if (description == null || !description.startsWith(START) || !root.children.isEmpty()) return;
+    if (!root.simple.trim().equals(root.name.trim())) return;
+    int own = description.indexOf("\n(2) ");
+    int start = own < 0 ? -1 : description.indexOf(ARGUMENTS, own);
+    if (start < 0) return;
+    start += ARGUMENTS.length();
+    int end = description.indexOf("\n\n", start);
+    String arguments = description.substring(start, Math.min(end < 0 ? description.length() : end, start + MAX_LENGTH));
+    root.metadata = new TreeMap<>(root.metadata);
+    root.metadata.put(KEY, arguments.trim());
+    String table = table(description.substring(own, Math.min(description.length(), own + MAX_READ)));
+    if (table != null) root.metadata.put(TABLE_KEY, table);
+  }
+
+  private static String table(String text) {
+    for (Pattern pattern : new Pattern[] {TABLE, PATH}) {
+      Matcher found = pattern.matcher(text);
+      if (found.find()) return found.group();
+    }
+    Matcher alias = ALIAS.matcher(text);
+    return alias.find() ? alias.group(1) : null;
+  }
+}
