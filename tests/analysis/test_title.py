@@ -29,6 +29,7 @@ BATCH = "id = 1d6ef7a2-b4a0-4d3c-8d5e-9d3c7c1cf8a1{0}runId = 2d6ef7a2-b4a0-4d3c-
         "Delta: nightly: Finding files to rewrite for UPDATE operation",
         "Delta: Writing modified data - MERGE operation - Rewriting 4 files",
         "Delta: Rewriting 5 files for DELETE operation",
+        "file:/w/shop.db/small<br/>Optimizing 8 files in partition (day=23)",
         BATCH.format("\n"),
         BATCH.format("<br/>"),
         'Spark Connect - session_id: "7c0eb70f-91f9-4c02-8628-2cfd7f5b7d96"\nuser_context {\n  user_id: "a...',
@@ -53,6 +54,7 @@ def test_sparks_own_description_is_not_a_title(description: str) -> None:
         ("Delta: Compute snapshot for version: 3", "Delta: Compute snapshot for version: 3"),
         ("hourly\n" + BATCH.format("\n"), "hourly: sales → count"),
         ("hourly<br/>" + BATCH.format("<br/>"), "hourly: sales → count"),
+        ("Delta: hourly\n" + BATCH.format("\n") + ": Writing modified data", "hourly: sales → count"),
     ],
 )
 def test_a_description_of_the_user_is_the_title(description: str, expected: str) -> None:
@@ -109,3 +111,27 @@ def test_an_executions_row_has_its_title() -> None:
     assert execution_rows(e).execution.title == "sales → count"
     assert execution_rows(execution(description="")).execution.title is None
     assert execution_rows(execution(description=":")).execution.title is None
+
+
+@pytest.mark.parametrize(
+    ("description", "call_site", "root", "expected"),
+    [
+        ("MERGE operation - scanning files for matches", "", 1, "t → k"),
+        (
+            "f at DatabricksLogging.scala:128",
+            "org.apache.spark.sql.delta.metering.DeltaLogging.f(A.scala:1)\n",
+            1,
+            "t → k",
+        ),
+        ("f at Future.scala:1", "org.apache.spark.sql.execution.SQLExecution$.$anonfun$with(A.scala:1)", 1, "t → k"),
+        ("collect at job.py:2", "org.apache.spark.sql.classic.Dataset.collectToPython(Dataset.scala:2)", 1, "MERGE x"),
+        ("f at A.scala:1", "org.apache.spark.sql.delta.metering.DeltaLogging.f(A.scala:1)", 2, "MERGE x"),
+    ],
+)
+def test_a_part_of_a_command_is_not_called_by_its_statement(
+    description: str, call_site: str, root: int, expected: str
+) -> None:
+    """All parts of Delta Lake's MERGE have its statement: what each reads tells them apart."""
+    its = {"description": description, "call_site": call_site, "root_execution_id": root, "statement": "MERGE x"}
+    e = planned("Scan parquet t | [k#1]", execution_id=2, **its)
+    assert execution_rows(e).execution.title == expected

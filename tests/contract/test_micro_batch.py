@@ -35,6 +35,8 @@ INTERRUPTED = "java.lang.InterruptedException\n\tat java.base/java.util.concurre
         (f"counts<br/>{IDS}7".replace("\n", "<br/>"), MicroBatch("counts", QUERY, RUN, 7)),
         (f"counts\n{IDS}init", MicroBatch("counts", QUERY, RUN, None)),
         (f"counts\n{IDS}{'9' * 30}", MicroBatch("counts", QUERY, RUN, int("9" * 18))),
+        (f"Delta: \n{IDS}0: Writing modified data - MERGE operation", MicroBatch(None, QUERY, RUN, 0)),
+        (f"Delta: counts\n{IDS}7: Filtering files for query", MicroBatch("counts", QUERY, RUN, 7)),
         ("counts", None),
         ("id = 1\nrunId = 2\nbatch = 3", None),
         (f"about {QUERY}\nrunId = {RUN}\nbatch = 1", None),

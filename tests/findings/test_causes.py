@@ -12,6 +12,7 @@ from tests.verdict.test_verdict import DOCUMENTS, document, stored
 
 from joinsight import tables
 from joinsight.analysis.rows import Rows, execution_rows
+from joinsight.analysis.stored import stored_plan
 from joinsight.contract.decode import decode_document
 from joinsight.contract.document import Execution
 from joinsight.findings import FindingsEngine, PlanContext, Thresholds
@@ -20,7 +21,8 @@ from joinsight.store.writer import Writer
 from joinsight.tables import FindingRow
 from joinsight.verdict import judge
 from joinsight.verdict.cause import Cause
-from joinsight.verdict.driver import is_filled_again
+from joinsight.verdict.driver import is_filled_again, waiting
+from joinsight.verdict.view import View
 
 EXPECTED = {
     "selfjoin": {"exploding-join"},
@@ -175,6 +177,25 @@ def test_a_busy_machine_is_a_finding(engine: Engine) -> None:
         (row,) = connection.execute(select(tables.finding).where(its.application_id == "busy"))
     assert (row.finding, row.execution_id, row.evidence["earlier_runs"]) == ("contention", 9, 1)
     assert 0.6 * took < row.wall_ms < 0.7 * took
+
+
+def test_parts_of_compaction_that_wait_for_each_other_are_no_finding() -> None:
+    """It runs many at the same time; any other execution that waits for slots is one."""
+    rows = execution_rows(document("regex"))
+    longest = max(rows.segment, key=lambda each: each.end_ms - each.start_ms)
+    waits = structs.replace(longest, cause="waiting")
+    delta = "file:/w/small<br/>Optimizing 8 files in partition (day=23)"
+    iceberg = "Rewriting 8 files (BIN-PACK, file group 3/25, PartitionData{day=3} (1/1)) in lake.shop.small"
+    for description, count in (("nightly", 1), (delta, 0), (iceberg, 0)):
+        made = replace(
+            rows,
+            execution=structs.replace(rows.execution, description=description),
+            segment=[waits if each is longest else each for each in rows.segment],
+        )
+        found = [row.finding for row in FindingsEngine(Thresholds().overridden(["wall_ms=1000"])).rows(made)]
+        assert found.count("waiting") == count
+        (cause,) = waiting(View(stored_plan(made)))
+        assert cause.next.startswith("Look at what else ran" if count else "Compaction rewrites")
 
 
 def test_a_cached_table_that_is_filled_again(engine: Engine) -> None:

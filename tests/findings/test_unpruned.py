@@ -62,6 +62,26 @@ def test_files_that_were_left_out_or_changed_are_no_finding(
     assert bool(found(document, Thresholds())) == is_found
 
 
+@pytest.mark.parametrize(
+    ("counts", "text"),
+    [
+        ((1, 1, 0, 1), "1 file removed"),  # known by the log alone
+        ((9, 9, 0, 9), "9 files removed"),
+        ((9, 1, 1, 1), "1 of 9 files read, 1 file added, 1 file removed"),
+        ((0, 0, 0, 0), ""),
+        ((1, 1, 2, 0), "1 of 1 file read, 2 files added, 0 files removed"),
+    ],
+)
+def test_numbers_of_files_are_words(counts: tuple[int, int, int, int], text: str) -> None:
+    """Files that a command removed whole need not have been read."""
+    names = ("number of files before skipping", "number of files after skipping", "number of files added.")
+    metrics = ", ".join(
+        f"{name}={count}" for name, count in zip((*names, "number of files removed."), counts, strict=True)
+    )
+    document = planned(f"Execute DeleteCommand | | {metrics}")
+    assert files_text(stored_plan(execution_rows(document)).plan) == text
+
+
 def test_what_does_not_tell_is_no_finding() -> None:
     """Delta Lake does not count what files an UPDATE left out; a query changes none; other sources count none."""
     assert found(table_formats()["delta update"]) == []

@@ -15,6 +15,10 @@ public final class CommandsTest {
     check("{Command=a, Table=shop.orders}", "", PLAN + "a\n\n(3) SubqueryAlias\nArguments: shop.orders\n\n");
     check("{Command=(id#1 = 5)}", "", PLAN + "(id#1 = 5)");
     check("{}", " [a#1]", PLAN + merge);
+    String catalog = "Delta, t, V2(Some(CatalogTable(\nCatalog: c\nDatabase: shop\nTable: small\nType: MANAGED)))";
+    check("{Command=Context(None), Table=shop.small}", "",
+        PLAN.replace("Arguments: ", "Arguments: " + catalog + "\n\n(3) MergeIntoCommand\nArguments: Context(None)")
+            .replace("(2) MergeIntoCommand", "(2) ResolvedTable"));
     String bare = PLAN.substring(0, PLAN.indexOf("(2) "));
     for (String other : new String[] {null, "", bare, "AppendData" + PLAN}) check("{}", "", other);
     check("{Command=" + "x".repeat(4000) + "}", "", PLAN + "x".repeat(5000));

@@ -81,6 +81,9 @@ CASES = {
     "db.events → by id → count": """
         HashAggregate(keys=[id#1], functions=[count(1)])
           BatchScan db.events | [id#1] IcebergScan(table=db.events)""",
+    "range → write (append) lake.shop.small": """
+        AppendData | IcebergWrite(table=lake.shop.small, format=PARQUET)
+          Range | (0, 5, step=1, splits=8)""",
     "stream → by k → count → write": """
         WriteToDataSourceV2 | MicroBatchWrite[epoch: 0, writer: NoopStreamingWrite]
           HashAggregate(keys=[k#2], functions=[count(1)])

@@ -7,10 +7,13 @@ from collections import Counter
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.documents import planned, stored_rows
+from tests.documents import Plan, draw, execution, planned, stored_rows
 from tests.test_fuzz import RELAXED
 
-from joinsight.contract.document import Stage
+from joinsight.analysis.rows import execution_rows
+from joinsight.analysis.stored import stored_plan
+from joinsight.contract.document import Execution, Stage
+from joinsight.present.cost import Labels
 from joinsight.tables import Row
 from joinsight.timing.task_time import _EXPRESSIONS, PARTS
 
@@ -352,6 +355,33 @@ def test_stages_that_ended_before_a_sample(drawing: str, parts: dict[str, int]) 
     assert {row["part"]: row["task_time_ms"] for row in rows if row["stage_id"] == 7} == parts
 
 
+def removed(drawing: str, run_time_ms: int) -> Execution:
+    """An execution whose stage ran these operators, which AQE then removed from the plan."""
+    nodes, accumulators = draw(drawing)
+    plans = [Plan(1, nodes), Plan(2, draw("LocalTableScan")[0])]
+    stage = Stage(7, 0, "", tasks=1, state="succeeded", run_time_ms=run_time_ms)
+    return execution(plans=plans, accumulators=accumulators, stages=[stage])
+
+
+@pytest.mark.parametrize(
+    ("drawing", "parts"),
+    [
+        (NATIVE, {"shuffle_write": 50, "sort": 300, "operator": 100, "scan": 50}),
+        (UNTIMED, {"shuffle_write": 30, "sort": 180, "rest": 260, "scan": 30}),
+    ],
+)
+def test_native_times_of_operators_that_aqe_removed(drawing: str, parts: dict[str, int]) -> None:
+    """What they measured is told apart, of no node; the breakdown names them at their stage."""
+    rows = execution_rows(removed(drawing, 500))
+    assert {each.part: each.task_time_ms for each in rows.task_time} == parts
+    assert {each.node_id for each in rows.task_time} == {None}
+    stored = stored_plan(rows)
+    (item,) = (each for each in stored.breakdown.items if each.task_time_ms)
+    middle = "CometExpand" if drawing is UNTIMED else "CometFilter"
+    shown = f"stage 7: CometExchange, CometSort, {middle}, CometNativeScan parquet t, which AQE removed"
+    assert Labels(stored).item(item) == shown
+
+
 def test_native_reads_of_several_shuffles() -> None:
     """No stack tells which of them is read: the bytes of each divide the time."""
     reads = "CometExchange | hashpartitioning({}, 4) | local bytes read:size={}"
@@ -418,12 +448,15 @@ def test_what_makes_an_exchange() -> None:
 WAITS = NATIVE.replace(
     "scan time:nsTiming=30000000",
     "Wall clock time elapsed for data decompression + decoding:nsTiming=30000000, "
-    "Total elapsed wall clock time for scanning + record batch decompression / decoding:nsTiming={whole}",
+    "Total elapsed wall clock time for scanning + record batch decompression / decoding:nsTiming={whole}, "
+    "Wall clock time elapsed for file opening:nsTiming={opening}",
 )
 
 
-@pytest.mark.parametrize(("whole_ms", "scan_ms"), [(300, 30), (200, 30), (500, 230)])
-def test_scans_that_wait_for_files(whole_ms: int, scan_ms: int) -> None:
-    """What others did between its first row and its last is not a scan's, waiting for files is."""
-    drawing = WAITS.replace("{whole}", str(whole_ms * 1_000_000))
+@pytest.mark.parametrize(
+    ("whole_ms", "opening_ms", "scan_ms"), [(300, 0, 30), (200, 0, 30), (500, 0, 230), (300, 200, 230)]
+)
+def test_scans_that_wait_for_files(whole_ms: int, opening_ms: int, scan_ms: int) -> None:
+    """What others did between its first row and its last is not a scan's, waiting for files and opening them is."""
+    drawing = WAITS.replace("{whole}", str(whole_ms * 1_000_000)).replace("{opening}", str(opening_ms * 1_000_000))
     assert of_operators(spent(drawing, {"native": 1}, 270 + scan_ms))["CometNativeScan"] == scan_ms

@@ -362,6 +362,22 @@ def test_settings_that_are_no_numbers_of_slots_are_unknown(engine: Engine, setti
     assert found.slots is None
 
 
+def test_small_files_that_iceberg_writes() -> None:
+    """It counts them by names of its own."""
+    names = {"number of written files": "number of added data files", "written output": "total size of added files"}
+    its = document("files")
+    nodes = [
+        structs.replace(
+            node,
+            name="AppendData" if node.name.startswith("Execute Insert") else node.name,
+            metrics=[structs.replace(each, name=names.get(each.name, each.name)) for each in node.metrics],
+        )
+        for node in its.nodes
+    ]
+    verdict = judge(stored_plan(execution_rows(structs.replace(its, nodes=nodes))))
+    assert "it wrote 1,200 files of 1,487 B on average" in verdict.text
+
+
 def test_a_stage_that_waits_for_others_of_its_execution_waits_for_no_slot() -> None:
     """While its stage waited, other stages of the execution had the slots: that time is theirs."""
     its = stored("selfjoin")

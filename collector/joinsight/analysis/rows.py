@@ -20,6 +20,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from datetime import datetime, timedelta, timezone
+from functools import cached_property
 from typing import Any
 
 from msgspec import structs
@@ -27,6 +28,7 @@ from msgspec import structs
 from joinsight.analysis.called_from import called_from
 from joinsight.analysis.dbt import dbt_tags
 from joinsight.analysis.search import words
+from joinsight.analysis.table_formats import is_own_part
 from joinsight.analysis.title import is_sparks_own, title
 from joinsight.contract.document import (
     DOCTORS_QUERY,
@@ -189,7 +191,7 @@ def execution_rows(e: Execution, plans: Plans | None = None) -> Rows:
         commit_ms=dependencies.commit_ms(source),
         nodes=stages.writes,
     )
-    spent = list(task_times(source, e.stages))
+    spent = list(task_times(source, e.stages, source.plans.removed))
     breakdown = cost_breakdown(source, path.segments, spent, stages)
     costs = _costs(breakdown, has_ended=bool(path.segments))
     absent = not_run(source)
@@ -244,6 +246,17 @@ class Plans:
         self.operator_keys = disambiguate(self.keys.bases[-1]) if self.graphs else {}
         self.hints = self._hints(e) if e.join_hints else {}
         self.is_adaptive = any(e.nodes[i].name == operators.ADAPTIVE_PLAN for plan in e.plans[:1] for i in plan.nodes)
+
+    @cached_property
+    def removed(self) -> Sequence[Node]:
+        """The nodes of earlier plans whose metrics the final plan does not have."""
+        kept = {metric.id for node in self.graph.nodes for metric in node.metrics}
+        found: dict[int, Node] = {}
+        for graph in self.graphs[:-1]:
+            for node in graph.nodes:
+                if node.metrics and not any(metric.id in kept for metric in node.metrics):
+                    found.setdefault(node.metrics[0].id, node)
+        return list(found.values())
 
     def _hints(self, e: Execution) -> dict[str, str]:
         """``broadcast left`` by the operator key of the join; AQE gives a join new metrics in each plan."""
@@ -327,7 +340,9 @@ def _is_bare_command(e: Execution, graph: Graph) -> bool:
 def _execution(source: _Source, broadcasts: Iterable[BroadcastRow], spent: Iterable[Spent]) -> ExecutionRow:
     e, batch = source.execution, source.batch
     ran = [stage for stage in e.stages if stage.state not in NOT_RUN]
-    named = title(e.description, e.statement or "", source.plans.keys.outline)
+    is_part = e.root_execution_id != e.execution_id and is_own_part(e.description, e.call_site)
+    statement = "" if is_part else e.statement or ""
+    named = title(e.description, statement, source.plans.keys.outline)
     line = called_from(e.description, e.call_site)
     return ExecutionRow(
         **source.key,

@@ -18,14 +18,32 @@ READS_INDEX = r"\norg\.apache\.hudi\.[A-Za-z]*Index"
 _OPERATION = re.compile(
     r"(?:^|: )(?:MERGE operation - [^:]*|Finding files to rewrite for [A-Z]+ operation"
     r"|Writing modified data(?: - [^:]*)?|Rewriting [0-9]+ files for [A-Z]+ operation)$"
+    r"|<br/>Optimizing [0-9]+ files"
 )
-"""Delta's descriptions of what a command runs, which do not say on which table."""
+"""Delta's descriptions of what a command runs, which do not say on which table, or by its path."""
+_OWN_CALL = re.compile(
+    r"(?:org\.apache\.spark\.sql\.(?:delta|hudi)|io\.delta|org\.apache\.hudi)\."
+    r"|org\.apache\.spark\.sql\.execution\.SQLExecution"
+)
+"""The beginning of a call site in a format's code, or in another thread of Spark."""
+_COMPACTION = re.compile(r"<br/>Optimizing [0-9]+ files|^Rewriting [0-9]+ files \([A-Z-]+, file group ")
+"""Descriptions of what rewrites a group of small files."""
 FORMATS = ("Delta's log", "Hudi's index")
 
 
 def is_operation(description: str) -> bool:
     """Whether Delta describes a part of a command in this way."""
     return _OPERATION.search(description[-200:]) is not None
+
+
+def is_own_part(description: str, call_site: str) -> bool:
+    """Whether a nested execution is a part of a format's command, whose statement says nothing of this part."""
+    return is_operation(description) or _OWN_CALL.match(call_site) is not None
+
+
+def is_compaction(description: str) -> bool:
+    """Whether it is one of the many that Delta's OPTIMIZE or Iceberg's compaction runs at the same time."""
+    return _COMPACTION.search(description) is not None
 
 
 def reads_of(execution: Mapping[str, Any]) -> str | None:

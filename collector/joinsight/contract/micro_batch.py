@@ -2,6 +2,7 @@
 
 Spark runs a micro-batch as an execution whose description has the query's name and ids. Most sinks make Spark run the
 work in executions nested in it, which have the same description; only the jobs carry ids as properties.
+Delta Lake puts its name before that of what it runs for a micro-batch.
 Source: ``StreamExecution.getBatchDescriptionString``, ``StreamExecution.isInterruptionException``.
 """
 
@@ -14,7 +15,7 @@ CONNECT_REQUEST = "Spark Connect - "
 """How the description begins of what a Spark Connect server runs: in place of a call site, its request."""
 
 _DESCRIPTION = re.compile(
-    r"(?P<name>[^\n]{0,200}?)(?:\n|<br/>)?\s*id = (?P<query>[0-9a-f-]{36})(?:\n|<br/>)"
+    r"(?:Delta: ?)?(?P<name>[^\n]{0,200}?)(?:\n|<br/>)?\s*id = (?P<query>[0-9a-f-]{36})(?:\n|<br/>)"
     r"runId = (?P<run>[0-9a-f-]{36})(?:\n|<br/>)batch = (?P<batch>\d{1,18}|init)?"
 )
 _INTERRUPTED = re.compile(

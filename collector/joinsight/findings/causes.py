@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 
+from joinsight.analysis.table_formats import is_compaction
 from joinsight.base.units import first_up
 from joinsight.findings.finding import WHOLE_EXECUTION, Finding, Heuristic, PlanContext, Waited
 from joinsight.plan import operators
@@ -43,6 +44,11 @@ def _has_keys(context: PlanContext, cause: Cause) -> bool:
 def _is_large(context: PlanContext, cause: Cause) -> bool:
     """Much time proves nothing about a small one: a driver may wait for its turn."""
     return float(cause.evidence["bytes"]) >= context.limits.broadcast_bytes
+
+
+def _waits_for_others(context: PlanContext, cause: Cause) -> bool:
+    """Not for other parts of the same compaction, which is what such a command does."""
+    return not is_compaction(context.rows.execution.description)
 
 
 def _is_expensive(context: PlanContext, cause: Cause) -> bool:
@@ -100,7 +106,7 @@ _KINDS = (
     _Kind("spill", "spill", needs_whole=False),
     _Kind("gc", "gc"),
     _Kind("broadcast-slow", "broadcast", _is_large, unless=("broadcast-not-worth-it", "driver-collect")),
-    _Kind("waiting", "waiting"),
+    _Kind("waiting", "waiting", _waits_for_others),
     _Kind("driver", "driver", _has_reason, unless=("driver-collect",)),
     _Kind("commit", "commit"),
     _Kind("contention", "contention"),

@@ -121,6 +121,7 @@ ENGINES: tuple[Engine, ...] = (
         times_with_consumers=(
             "Total elapsed wall clock time for scanning + record batch decompression / decoding",
             "Elapsed wall clock time for for scanning + record batch decompression / decoding",
+            "Wall clock time elapsed for file opening",
         ),
         has_own_threads=True,
     ),

@@ -46,7 +46,7 @@ _PARTIAL = re.compile(r"(?:partial|merge)_")
 _SCAN = re.compile(r"\w*Scan\b\s*(\S*)\s*(.*)", re.DOTALL)
 _LOCATION = re.compile(r"\bLocation: \w+(?:\(\d+ paths\))?\[(.*)", re.DOTALL)
 _QUOTED_TABLE = re.compile(r"`[^`]{1,200}`(?:\.`[^`]{1,200}`){0,3}")
-_CATALOG_TABLE = re.compile(r"Database: ([^\s,]{1,200})\nTable: ([^\s,]{1,200})")
+_CATALOG_TABLE = re.compile(r"Database: ([^\s,]{1,200})\nTable: ([^\s,]{1,200})|\(table=(?P<name>[^\s,()]{1,200})")
 _DEFAULT_NAMESPACE = re.compile(r"^(?:spark_catalog\.)?(?:default\.)?")
 _PATH = re.compile(r"(?:[a-z][a-z0-9+.-]{0,20}:)?/[^,\]\s]*")
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
@@ -285,7 +285,8 @@ def _command(node: Node) -> _Step:
         return _Step("write")
     if how := operators.V2_WRITES.get(name.removesuffix("ExecV1")):
         match = _CATALOG_TABLE.search(simple)
-        return _Step(f"write ({how}) {_table('.'.join(match.groups())) if match else ''}".rstrip())
+        table = (match["name"] or f"{match[1]}.{match[2]}") if match else ""
+        return _Step(f"write ({how}) {_table(table)}".rstrip())
     if not table and name.endswith("AsSelect"):
         table = next((_table(part) for part in texts.split(simple)[:3] if _NAME.fullmatch(part)), "")
     words = " ".join(_CAMEL.split(name.removeprefix("Atomic"))).lower()

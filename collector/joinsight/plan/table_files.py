@@ -13,7 +13,7 @@ _SKIPPED = ("number of skipped data files",)
 _SCANNED_BYTES = "total data file size"
 """What a scan of Iceberg reads; at a write, it is the size of the table."""
 _READ_BYTES = ("number of bytes after skipping", "number of target bytes after skipping")
-_ADDED = ("number of added data files", "number of files added.", "number of files added to target")
+ADDED = ("number of added data files", "number of files added.", "number of files added to target")
 _REMOVED = ("number of removed data files", "number of files removed.", "number of files removed to target")
 ADDED_BYTES = ("number of target bytes added", "number of bytes added", "total size of added files")
 _REMOVED_BYTES = ("number of target bytes removed", "number of bytes removed", "total size of removed files")
@@ -49,7 +49,7 @@ def table_files(plan: PlanMetrics) -> TableFiles | None:
             skipped = _first(metrics, _SKIPPED) if before is None else before - read
             size = _first(metrics, (*_READ_BYTES, _SCANNED_BYTES))
             scans.append(TableFiles(read, skipped, size))
-        added, removed = _first(metrics, _ADDED), _first(metrics, _REMOVED)
+        added, removed = _first(metrics, ADDED), _first(metrics, _REMOVED)
         if added is not None or removed is not None:
             sizes = _first(metrics, ADDED_BYTES), _first(metrics, _REMOVED_BYTES)
             writes.append(TableFiles(None, None, None, added, sizes[0], removed, sizes[1]))

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping
+from functools import cached_property
 
+from joinsight.analysis.rows import NO_NODE
 from joinsight.analysis.stored import StoredPlan
 from joinsight.base.units import duration_text
 from joinsight.plan import operators
@@ -56,6 +58,7 @@ class Labels:
     """Names the lines of a breakdown."""
 
     def __init__(self, stored: StoredPlan) -> None:
+        self._stored = stored
         self._nodes = stored.plan.nodes
         self._works = works(stored)
 
@@ -97,8 +100,28 @@ class Labels:
         return f"stage {item.stage_id}" if item.node_id is None else self.name(item.node_id)
 
     def shared(self, item: Item) -> str:
-        """The same, with the operators."""
+        """The same, with the operators; where the final plan has none of them, with those that AQE removed."""
         counted = Counter(self.name(i) for i in item.operators)
+        gone = "" if counted else ", which AQE removed"
+        if item.stage_id is not None:
+            counted = counted or self._removed.get(item.stage_id, Counter())
         texts = [name if times == 1 else f"{times} {name}" for name, times in counted.items()]
         more = [f"{len(texts) - _MOST_NAMES} more"] if len(texts) > _MOST_NAMES else []
-        return f"{self.place(item)}: {', '.join([*texts[:_MOST_NAMES], *more]) or 'operators unknown'}"
+        known = ", ".join([*texts[:_MOST_NAMES], *more])
+        return f"{self.place(item)}: {known + gone if known else 'operators unknown'}"
+
+    @cached_property
+    def _removed(self) -> Mapping[int, Counter[str]]:
+        """Operators of earlier plans that measured something, by stage, where the final plan does not have them."""
+        measured = {
+            row["accumulator_id"]: row["max_stage_id"]
+            for row in self._stored.metrics
+            if row["node_id"] == NO_NODE and row["max_stage_id"] is not None
+        }
+        names: dict[int, dict[int, str]] = defaultdict(dict)
+        for version in self._stored.versions[:-1] if measured else ():
+            for node in version["nodes"]:
+                for metric, *_ in () if node["is_cluster"] else node["metrics"]:
+                    if metric in measured:
+                        names[measured[metric]][node["metrics"][0][0]] = operator_name(node["name"], node["simple"])
+        return {stage: Counter(its.values()) for stage, its in names.items()}

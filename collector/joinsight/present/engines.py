@@ -35,13 +35,21 @@ def files_text(plan: PlanMetrics) -> str:
     files = table_files(plan)
     if files is None:
         return ""
-    of = "" if files.skipped is None else f" of {(files.read or 0) + files.skipped:,}"
+    read, added = files.read, files.added
+    if not any((read, files.skipped, added, files.removed)):  # Iceberg commits what it compacts elsewhere
+        return ""
+    if files.removed and read == files.removed and not added:  # perhaps by the log alone, without reading them
+        read = added = None
     parts = [
-        *([] if files.read is None else [f"{files.read:,}{of} files read{_size(files.read_bytes)}"]),
-        *([] if files.added is None else [f"{files.added:,} files added{_size(files.added_bytes)}"]),
-        *([] if files.removed is None else [f"{files.removed:,} files removed{_size(files.removed_bytes)}"]),
+        (read, None if files.skipped is None else (read or 0) + files.skipped, "read", files.read_bytes),
+        (added, None, "added", files.added_bytes),
+        (files.removed, None, "removed", files.removed_bytes),
     ]
-    return ", ".join(parts)
+    return ", ".join(
+        f"{count:,}{'' if of is None else f' of {of:,}'} file{'s' * ((of or count) != 1)} {done}{_size(size)}"
+        for count, of, done, size in parts
+        if count is not None
+    )
 
 
 def _size(size: int | None) -> str:

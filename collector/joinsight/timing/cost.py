@@ -203,7 +203,7 @@ def _subject(plan: PlanMetrics, stages: Stages, spent: Spent) -> CostSubject:
         return CostSubject("shared" if node.is_cluster else "operator", node_id=node.id)
     if spent.part in _ACTIVITIES:
         return CostSubject("activity", spent.part)
-    if spent.part in _OF_ONE_KIND:
+    if spent.part in _OF_ONE_KIND and spent.method != "metrics":  # else AQE removed the operator that measured it
         subject = CostSubject("shared", spent.part, stage_id=spent.stage_id)
         its = _holds(stages, subject)
         if its:

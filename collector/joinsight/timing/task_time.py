@@ -29,8 +29,8 @@ METHODS: tuple[Method, ...] = ("sampled", "metrics", "stage")
 REST = "rest"
 _NATIVE = "native"
 """Samples of calls that run many operators of a native engine; their time is divided by what these measured."""
-Took = tuple[int, str]
-"""A node, and a part of the task time that it took: one of `PARTS`."""
+Took = tuple[int | None, str]
+"""A node, None for one that AQE removed, and a part of the task time that it took: one of `PARTS`."""
 PARTS = (
     *("code", "sort", "aggregation", "hashed_relation", "operator"),
     *("shuffle_read", "scan", "cached_scan", "python"),
@@ -134,11 +134,14 @@ def sum_of_errors(errors: Sequence[int]) -> int | None:
     return math.ceil(math.hypot(*errors)) if errors else None
 
 
-def task_times(plan: PlanMetrics, stages: Iterable[Stage]) -> Iterator[Spent]:
-    """What the run time of these stages went into, the largest part of each first."""
+def task_times(plan: PlanMetrics, stages: Iterable[Stage], removed: Sequence[Node] = ()) -> Iterator[Spent]:
+    """What the run time of these stages went into, the largest part of each first.
+
+    `removed`: the nodes of earlier plans that the final one lacks. Their times are of no node.
+    """
     stages = list(stages)
     attempts = Counter(stage.id for stage in stages)
-    measured, native = _by_metrics(plan), _natively(plan, stages, attempts)
+    measured, native = _by_metrics(plan), _natively(plan, stages, attempts, removed)
     places = _Places(plan)
     is_sampled = any(any(stage.samples.values()) for stage in stages)
     for stage in stages:
@@ -316,9 +319,9 @@ class _Native(NamedTuple):
     """Nanoseconds: of operators that took less than a millisecond, too, the proportions tell."""
     conversions: frozenset[int]
     """The nodes of these that convert between rows and columns, which are called by themselves."""
-    untimed: Sequence[int]
+    untimed: Sequence[int | None]
     """The operators of the stage that measured no time, but for those that take none."""
-    untimed_in_calls: Sequence[int]
+    untimed_in_calls: Sequence[int | None]
     """The engine's of these: Spark's do not run in its calls."""
     read: Mapping[int, int]
     """The bytes that it read of shuffles, by node."""
@@ -333,15 +336,19 @@ class _Native(NamedTuple):
         }
 
 
-def _natively(plan: PlanMetrics, stages: Sequence[Stage], attempts: Mapping[int, int]) -> Mapping[int, _Native]:
+def _natively(
+    plan: PlanMetrics, stages: Sequence[Stage], attempts: Mapping[int, int], removed: Sequence[Node]
+) -> Mapping[int, _Native]:
     """What operators of native engines measured, by stage; not of stages with several attempts."""
     engines = [node for node in plan.graph.nodes if operators.of(node.name).native_times]
-    if not engines:
+    gone = [node for node in removed if operators.of(node.name).native_times]
+    if not engines and not gone:
         return {}
     run_times = {stage.id: stage.run_time_ms for stage in stages if attempts[stage.id] == 1}
     found: dict[int, Counter[Took]] = defaultdict(Counter)
-    wholes: dict[int, Counter[int]] = defaultdict(Counter)  # of scans with what was done between, by stage and node
-    for node in engines:
+    # Of scans with what was done between, by stage and node
+    wholes: dict[int, Counter[int | None]] = defaultdict(Counter)
+    for place, node in [*((node.id, node) for node in engines), *((None, node) for node in gone)]:
         operator = operators.of(node.name)
         for metric in node.metrics:
             is_whole = metric.name in operator.times_with_consumers
@@ -350,9 +357,9 @@ def _natively(plan: PlanMetrics, stages: Sequence[Stage], attempts: Mapping[int,
                 unit = 1 if metric.type == "nsTiming" else 1_000_000
                 for stage, ns in _by_run_time(plan.accumulators.get(metric.id), unit, run_times).items():
                     if is_whole:
-                        wholes[stage][node.id] += ns
+                        wholes[stage][place] += ns
                     elif ns:
-                        found[stage][node.id, part] += ns
+                        found[stage][place, part] += ns
     for stage, scans in wholes.items():
         waited = scans.total() - found[stage].total()
         if waited > 0:  # for files
@@ -364,13 +371,20 @@ def _natively(plan: PlanMetrics, stages: Sequence[Stage], attempts: Mapping[int,
                 read[stage][node.id] += size
     conversions = frozenset(node.id for node in engines if operators.of(node.name).is_wrapper)
     ran = Stages(plan).ran
-    timed = {node.id for node in engines if any(m.name in operators.of(node.name).native_times for m in node.metrics)}
+    timed = {node.id for node in engines if _is_timed(node)}
+    untimed_gone = Counter(
+        stage
+        for node in removed
+        if operators.of(node.name).engine and not _is_timed(node) and not _is_free(node)
+        for stage in {i for m in node.metrics if m.id in plan.accumulators for i in plan.accumulators[m.id].stages}
+    )
     by_stage = {}
     for stage, took in found.items():
         if took:
             untimed = [i for i in ran.get(stage, ()) if i not in timed and not _takes_no_time(plan, i, ran[stage])]
             in_calls = [i for i in untimed if operators.of(plan.nodes[i].name).engine]
-            by_stage[stage] = _Native(took, conversions, untimed, in_calls, read[stage])
+            unknown = [None] * untimed_gone[stage]
+            by_stage[stage] = _Native(took, conversions, [*untimed, *unknown], [*in_calls, *unknown], read[stage])
     return by_stage
 
 
@@ -384,11 +398,21 @@ def _by_run_time(measured: Accumulator | None, unit: int, run_times: Mapping[int
 
 def _takes_no_time(plan: PlanMetrics, node_id: int, beside: Sequence[int]) -> bool:
     """Whether an operator takes no time, or reads less than a tenth of the rows of one `beside` it in the stage."""
-    operator = operators.of(plan.nodes[node_id].name)
-    if operator.is_wrapper or operator.is_exchange or operator.kind == "limit" or operator.name == operators.UNION:
+    if _is_free(plan.nodes[node_id]):
         return True
     rows = plan.rows_read(node_id)
     return rows is not None and any(10 * rows < (plan.rows_read(i) or 0) for i in beside)
+
+
+def _is_free(node: Node) -> bool:
+    """Whether an operator takes no time that others do not measure."""
+    operator = operators.of(node.name)
+    return operator.is_wrapper or operator.is_exchange or operator.kind == "limit" or operator.name == operators.UNION
+
+
+def _is_timed(node: Node) -> bool:
+    """Whether its engine measures what it takes."""
+    return any(metric.name in operators.of(node.name).native_times for metric in node.metrics)
 
 
 class _Places:

@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from statistics import median_high
 
+from joinsight.analysis.table_formats import is_compaction
 from joinsight.base.units import bytes_text, duration_text
 from joinsight.plan import operators
 from joinsight.tables import Row
@@ -23,6 +24,13 @@ _BUSY_HOST = 0.2
 """Share of their run time in which tasks had the CPU, below which a driver may be slow for no other reason."""
 _UNEXPLAINED_ON_BUSY_HOST = 0.6
 """Share of the wall time from which on it is worth naming there."""
+
+
+_OTHERS = (
+    "Look at what else ran in the application at that time, and at the executors that it had (dynamic allocation,"
+    " queue); spark.scheduler.mode=FAIR shares slots between jobs."
+)
+_COMPACTION = "Compaction rewrites many groups of files at the same time: more cores make it faster."
 
 
 def waiting(view: View) -> Iterator[Cause]:
@@ -48,8 +56,7 @@ def waiting(view: View) -> Iterator[Cause]:
             waited + taken,
             nodes,
             " and ".join(clauses),
-            "Look at what else ran in the application at that time, and at the executors that it had (dynamic"
-            " allocation, queue); spark.scheduler.mode=FAIR shares slots between jobs.",
+            _COMPACTION if is_compaction(view.stored.execution["description"]) else _OTHERS,
             {"waited_ms": waited, "fewer_slots_ms": taken},
             longest,
         )

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from joinsight.base.units import bytes_text
 from joinsight.plan.graph import Node
+from joinsight.plan.table_files import ADDED, ADDED_BYTES
 from joinsight.verdict import names
 from joinsight.verdict.cause import SMALL_FILE, Cause, rows_text, stage_of
 from joinsight.verdict.view import View
@@ -79,7 +80,11 @@ def _scanned(view: View, node: Node, files: int | None, size: int | None) -> str
 def files_written(view: View) -> Iterator[Cause]:
     """A write of many small files."""
     for node in view.of_kind("write"):
-        files, size = (view.plan.total(node, name) or 0 for name in ("number of written files", "written output"))
+        metrics = view.plan.metrics(node)
+        files, size = (
+            next((metrics[name].sum or 0 for name in names if name in metrics), 0)
+            for names in (("number of written files", *ADDED), ("written output", *ADDED_BYTES))
+        )
         if files < _MANY_FILES or size / files >= SMALL_FILE:
             continue
         stages = [ran for ran in view.ran if node.id in ran.nodes]

@@ -9,7 +9,8 @@ import java.util.regex.Pattern;
  * tells it in the description of the plan: {@code (2) MergeIntoCommand}, below it its arguments.
  */
 public final class Commands {
-  public static final String START = "== Physical Plan ==\nExecute ";
+  private static final String EXECUTE = "Execute ";
+  public static final String START = "== Physical Plan ==\n" + EXECUTE;
 
   /** The keys of a command's arguments and of the table or path that it changes, among a node's metadata. */
   static final String KEY = "Command";
@@ -21,6 +22,8 @@ public final class Commands {
 
   /** A quoted name, but not of a nested column to which the command assigns something. */
   private static final Pattern TABLE = Pattern.compile("`[^`\n]{1,200}+`(?:\\.`[^`\n]{1,200}+`){1,3}+(?! =)");
+  private static final Pattern DESCRIBED =
+      Pattern.compile("\nDatabase: ([^\\s,]{1,200}+)\nTable: ([^\\s,]{1,200}+)");
   private static final Pattern PATH =
       Pattern.compile("(?<=[ \\[]path=)[^,\\]\\s]{1,500}+|(?<=[ \\[])[a-z][a-z0-9+.-]{0,20}+:/[^,\\]\\s]{1,500}+");
   private static final Pattern ALIAS = Pattern.compile("SubqueryAlias\nArguments: ([^\n]{1,200}+)");
@@ -31,23 +34,25 @@ public final class Commands {
   public static void addTo(PlanNode root, String description) {
     if (description == null || !description.startsWith(START) || !root.children.isEmpty()) return;
     if (!root.simple.trim().equals(root.name.trim())) return;
-    int own = description.indexOf("\n(2) ");
-    int start = own < 0 ? -1 : description.indexOf(ARGUMENTS, own);
-    if (start < 0) return;
-    start += ARGUMENTS.length();
+    int inputs = description.indexOf("\n(2) "); // and the command itself, where these are others
+    int own = description.indexOf(") " + root.name.trim().substring(EXECUTE.length()) + ARGUMENTS, inputs);
+    if (inputs < 0 || own < 0) return;
+    int start = description.indexOf(ARGUMENTS, own) + ARGUMENTS.length();
     int end = description.indexOf("\n\n", start);
     String arguments = description.substring(start, Math.min(end < 0 ? description.length() : end, start + MAX_LENGTH));
     root.metadata = new TreeMap<>(root.metadata);
     root.metadata.put(KEY, arguments.trim());
-    String table = table(description.substring(own, Math.min(description.length(), own + MAX_READ)));
+    String table = table(description.substring(inputs, Math.min(description.length(), inputs + MAX_READ)));
     if (table != null) root.metadata.put(TABLE_KEY, table);
   }
 
   private static String table(String text) {
-    for (Pattern pattern : new Pattern[] {TABLE, PATH}) {
-      Matcher found = pattern.matcher(text);
-      if (found.find()) return found.group();
-    }
+    Matcher table = TABLE.matcher(text);
+    if (table.find()) return table.group();
+    Matcher described = DESCRIBED.matcher(text);
+    if (described.find()) return described.group(1) + "." + described.group(2);
+    Matcher path = PATH.matcher(text);
+    if (path.find()) return path.group();
     Matcher alias = ALIAS.matcher(text);
     return alias.find() ? alias.group(1) : null;
   }
