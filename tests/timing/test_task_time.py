@@ -382,6 +382,24 @@ def test_native_times_of_operators_that_aqe_removed(drawing: str, parts: dict[st
     assert Labels(stored).item(item) == shown
 
 
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        ("count at HoodieSparkSqlWriter.scala:978", "no operator, count at HoodieSparkSqlWriter.scala:978"),
+        ("sql at NativeMethodAccessorImpl.java:0", "operators unknown"),
+        ("collect at job.py:7", "operators unknown"),
+        ("", "operators unknown"),
+    ],
+)
+def test_a_stage_of_a_formats_own_code_is_named_by_it(name: str, shown: str) -> None:
+    """Hudi merges without operators of Spark: its tasks do not just start, nor compile."""
+    stage = Stage(7, 0, name, tasks=1, state="succeeded", samples={"other": 5}, run_time_ms=500)
+    rows = execution_rows(planned("Execute MergeIntoHoodieTableCommand", stages=[stage]))
+    stored = stored_plan(rows)
+    (item,) = (each for each in stored.breakdown.items if each.task_time_ms)
+    assert Labels(stored).item(item) == f"stage 7: {shown}"
+
+
 def test_native_reads_of_several_shuffles() -> None:
     """No stack tells which of them is read: the bytes of each divide the time."""
     reads = "CometExchange | hashpartitioning({}, 4) | local bytes read:size={}"

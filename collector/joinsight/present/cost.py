@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Mapping
 from functools import cached_property
@@ -18,6 +19,10 @@ from joinsight.timing.critical_path import shown
 
 _LONGEST = 90
 """Characters of an operator with its arguments."""
+_CODE = re.compile(
+    r"[\w$]{1,80} at (?!NativeMethodAccessorImpl|CompletableFuture|ForkJoin)\w{1,80}\.(?:java|scala):[0-9]{1,6}"
+)
+"""The name of a stage that says what it does: the method of an RDD, and the line that calls it."""
 _MOST_NAMES = 8
 """Names of operators that share a line."""
 UNATTRIBUTED: Mapping[str, str] = {
@@ -108,7 +113,13 @@ class Labels:
         texts = [name if times == 1 else f"{times} {name}" for name, times in counted.items()]
         more = [f"{len(texts) - _MOST_NAMES} more"] if len(texts) > _MOST_NAMES else []
         known = ", ".join([*texts[:_MOST_NAMES], *more])
-        return f"{self.place(item)}: {known + gone if known else 'operators unknown'}"
+        return f"{self.place(item)}: {known + gone if known else self._code(item.stage_id)}"
+
+    def _code(self, stage_id: int | None) -> str:
+        """The line of a format's or a job's code that ran a stage of which no operator is known."""
+        names = (row["name"] for row in self._stored.stages if row["stage_id"] == stage_id)
+        line = next((name for name in names if _CODE.fullmatch(name)), None)
+        return f"no operator, {line}" if line else "operators unknown"
 
     @cached_property
     def _removed(self) -> Mapping[int, Counter[str]]:

@@ -201,7 +201,8 @@ def _subject(plan: PlanMetrics, stages: Stages, spent: Spent) -> CostSubject:
         node = stages.broadcasts.get(spent.stage_id)
     if node is not None:
         return CostSubject("shared" if node.is_cluster else "operator", node_id=node.id)
-    if spent.part in _ACTIVITIES:
+    is_of_rdd = spent.part == "other" and spent.stage_id not in stages.ran and stages.makes(spent.stage_id) is None
+    if spent.part in _ACTIVITIES and not is_of_rdd:
         return CostSubject("activity", spent.part)
     if spent.part in _OF_ONE_KIND and spent.method != "metrics":  # else AQE removed the operator that measured it
         subject = CostSubject("shared", spent.part, stage_id=spent.stage_id)
