@@ -53,11 +53,18 @@ def test_recorded_numbers_of_engines_are_sparks(name: str, tmp_path: Path) -> No
 @pytest.mark.spark
 @pytest.mark.nightly
 def test_numbers_of_comet_are_sparks(
-    engine: Engine, recorder: Recorder, spark_run: SparkRun, tpch_folder: Path, tmp_path: Path
+    engine: Engine,
+    recorder: Recorder,
+    spark_run: SparkRun,
+    tpch_folder: Path,
+    tmp_path: Path,
+    record_property: Callable[[str, object], None],
 ) -> None:
     """Executions, jobs, stages, plan versions, nodes, edges and metrics are the same in both stores."""
     arguments = ["--workload", "tpch", "--aqe", "on", "off", "--folder", str(tpch_folder), *options(COMET_OPTIONS)]
-    check(engine, recorder, spark_run, "4.1.4", fetched("comet", "4.1.4"), arguments, tmp_path, is_async=True)
+    jars = fetched("comet", "4.1.4")
+    for summary in check(engine, recorder, spark_run, "4.1.4", jars, arguments, tmp_path, is_async=True):
+        record_property("summary", f"Spark 4.1.4, comet: {summary}")
     names = {node.name for each in recorder.documents if isinstance(each, Execution) for node in each.nodes}
     assert {"CometHashAggregate", "CometExchange", "CometBroadcastHashJoin"} <= names
 
