@@ -169,6 +169,15 @@ def test_operators_of_micro_batches_are_one_row(empty: Engine, name: str, sort: 
     )
 
 
+def test_executions_of_one_micro_batch_are_one_row_elsewhere(empty: Engine) -> None:
+    """A function of the user, or a table format, runs several; they are not several micro-batches."""
+    several = [msgspec.structs.replace(batch(3), execution_id=i, root_execution_id=1) for i in (5, 6, 7)]
+    Writer(empty).write(several)
+    assert '<a href="/streams">1 micro-batch</a> (3), the last: ' in get(empty, "/executions").text
+    Writer(empty).write([batch(4)])
+    assert '<a href="/streams">2 micro-batches</a> (3 to 4), the last: ' in get(empty, "/executions").text
+
+
 def test_pages_next_to_each_other_with_folded_rows(empty: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     """Following the links shows each execution once, in both directions."""
     monkeypatch.setattr("joinsight.pages.listing.LIMITS", (2, 50))

@@ -55,5 +55,5 @@ def stream_of(row: Row) -> tuple[str, str] | None:
 
 def as_one(group: Sequence[Row], shown: Row) -> Row:
     """A row of a group, with its `Batches` as ``batches``; None if it is one row."""
-    ids = sorted(row["streaming_batch_id"] or 0 for row in group)
-    return {**shown, "batches": Batches(len(group), ids[0], ids[-1]) if len(group) > 1 else None}
+    ids = sorted({row["streaming_batch_id"] or 0 for row in group})  # each may run several executions
+    return {**shown, "batches": Batches(len(ids), ids[0], ids[-1]) if len(group) > 1 else None}
