@@ -79,7 +79,7 @@ def test_numbers_of_files_are_words(counts: tuple[int, int, int, int], text: str
         f"{name}={count}" for name, count in zip((*names, "number of files removed."), counts, strict=True)
     )
     document = planned(f"Execute DeleteCommand | | {metrics}")
-    assert files_text(stored_plan(execution_rows(document)).plan) == text
+    assert files_text(read_back(document).plan) == text
 
 
 def test_what_does_not_tell_is_no_finding() -> None:
