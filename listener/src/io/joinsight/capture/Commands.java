@@ -22,8 +22,7 @@ public final class Commands {
 
   /** A quoted name, but not of a nested column to which the command assigns something. */
   private static final Pattern TABLE = Pattern.compile("`[^`\n]{1,200}+`(?:\\.`[^`\n]{1,200}+`){1,3}+(?! =)");
-  private static final Pattern DESCRIBED =
-      Pattern.compile("\nDatabase: ([^\\s,]{1,200}+)\nTable: ([^\\s,]{1,200}+)");
+  private static final Pattern DESCRIBED = Pattern.compile("\nDatabase: ([^\\s,]{1,200}+)\nTable: ([^\\s,]{1,200}+)");
   private static final Pattern PATH =
       Pattern.compile("(?<=[ \\[]path=)[^,\\]\\s]{1,500}+|(?<=[ \\[])[a-z][a-z0-9+.-]{0,20}+:/[^,\\]\\s]{1,500}+");
   private static final Pattern ALIAS = Pattern.compile("SubqueryAlias\nArguments: ([^\n]{1,200}+)");

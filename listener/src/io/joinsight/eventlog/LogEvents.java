@@ -2,8 +2,8 @@ package io.joinsight.eventlog;
 
 import io.joinsight.capture.Application;
 import io.joinsight.capture.ApplicationSettings;
-import io.joinsight.capture.Executions;
 import io.joinsight.capture.Commands;
+import io.joinsight.capture.Executions;
 import io.joinsight.capture.Fallbacks;
 import io.joinsight.capture.PlanMetric;
 import io.joinsight.capture.PlanNode;
