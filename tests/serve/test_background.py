@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from datetime import datetime, timedelta, timezone
 
 import pytest
@@ -181,7 +182,16 @@ def test_pruning_runs_at_the_start_and_periodically(empty: Engine, caplog: pytes
     Writer(empty).write([execution(started_at_ms=1_577_836_800_000, ended_at_ms=1_577_836_800_001)])
     with background_tasks(empty, Metrics(), keep=timedelta(days=400)):
         until(lambda: "pruned 1 months" in caplog.text, "it prunes")
-        with exclusively(empty):
+        with ExitStack() as stack:
+
+            def is_locked() -> bool:
+                try:
+                    stack.enter_context(exclusively(empty))
+                except DatabaseError:  # it prunes again at this moment
+                    return False
+                return True
+
+            until(is_locked, "the database is locked")
             until(lambda: "pruning did not finish: Another program is pruning" in caplog.text, "it is logged")
     with empty.connect() as connection:
         assert connection.scalar(text("SELECT count(*) FROM execution")) == 0
