@@ -527,6 +527,26 @@ def test_what_a_command_started_and_is_not_read_keeps_a_line() -> None:
     assert (judge(command).code, judge(command).evidence["longest_execution"]) == ("nested", 5)
 
 
+def test_findings_of_what_a_command_started_are_its_own(engine: Engine) -> None:
+    """Those of the execution in a micro-batch; not of a later one that it did not start."""
+    its = document("udf")
+    inner, other = (structs.replace(its, application_id="batch", execution_id=i, root_execution_id=i) for i in (6, 7))
+    inner = structs.replace(inner, root_execution_id=5)
+    start, end = inner.started_at_ms, inner.ended_at_ms
+    nested = [Nested(6, start, end)]
+    outer = execution(application_id="batch", execution_id=5, nested=nested, started_at_ms=start, ended_at_ms=end)
+    Writer(engine, FindingsEngine()).write([outer, inner, other])
+    url = engine.url.render_as_string(hide_password=False)
+
+    def found(number: int) -> list[tuple[int, str]]:
+        command = ["findings", "--execution", f"batch/{number}", "--json"]
+        lines = CliRunner().invoke(cli, command, env={"JOINSIGHT_DATABASE_URL": url}).stdout.splitlines()
+        return [(row["execution_id"], row["finding"]) for row in map(json.loads, lines)]
+
+    assert found(5) == found(6) == [(6, "python")]
+    assert found(7) == [(7, "python")]
+
+
 def test_a_command_is_read_with_what_it_started(engine: Engine) -> None:
     """With its verdict, its cost by operator, and its plans; an execution that is none of it is not read."""
     inner, at = document("selfjoin"), document("selfjoin").started_at_ms

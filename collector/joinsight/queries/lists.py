@@ -26,7 +26,8 @@ from sqlalchemy import (
 
 from joinsight.analysis.stored import StoredPlan
 from joinsight.analysis.table_formats import READS_INDEX, READS_LOG
-from joinsight.queries.filters import FILTERS, SORTS, Filters, Of, Sort
+from joinsight.contract.document import MAX_LONG
+from joinsight.queries.filters import FILTERS, MOST_AFTER, SORTS, Filters, Of, Sort
 from joinsight.queries.reading import Key, complete_titles, find_execution, read_plan, read_rows
 from joinsight.queries.users import looked_up
 from joinsight.tables import (
@@ -269,7 +270,10 @@ def _operators(
     on_operator = [*filters.conditions(Of.BOTH, table), *filters.conditions(Of.OPERATOR, table)]
     if filters.execution is not None:
         key = find_execution(connection, filters.execution)
-        on_operator += [table.c[name] == value for name, value in zip(EXECUTION_KEY, key, strict=True)]
+        if table is finding:
+            on_operator += _with_started(connection, key)
+        else:
+            on_operator += [table.c[name] == value for name, value in zip(EXECUTION_KEY, key, strict=True)]
     few_operators, few_executions = filters.is_selective(Of.OPERATOR), filters.is_selective(Of.EXECUTION)
     if by_execution and not few_operators and not few_executions:
         its: FromClause = _executions(filters).subquery(execution.name)
@@ -303,6 +307,20 @@ def _operators(
     names = ("job_name", "description", "called_from", "state", "duration_ms", *STREAM)
     described = [title, *(its.c[name] for name in names)]
     return _page(select(source, *described).select_from(joined), orders, source, filters)
+
+
+def _with_started(connection: Connection, key: Key) -> list[ColumnElement[bool]]:
+    """The condition on findings of an execution and of those that it started, as a command does."""
+    started_at, application_id, attempt_id, execution_id = key
+
+    def after(source: FromClause) -> list[ColumnElement[bool]]:
+        c = source.c
+        return [c.application_id == application_id, c.attempt_id == attempt_id, c.started_at >= started_at]
+
+    c, last = execution.c, min(execution_id + MOST_AFTER, MAX_LONG)
+    its = (c.execution_id > execution_id, c.execution_id <= last, c.root_execution_id == execution_id)
+    started = connection.scalars(select(c.execution_id).where(*after(execution), *its)).all()
+    return [*after(finding), finding.c.execution_id.in_((execution_id, *started))]
 
 
 def _operators_of(executions: FromClause, table: Table, conditions: Sequence[ColumnElement[bool]]) -> FromClause:
