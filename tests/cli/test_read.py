@@ -335,5 +335,5 @@ def test_deep_plans_are_drawn(filled: Engine, invoke: Invoke) -> None:
     result = invoke("plan", "deep/9")
     lines = result.stdout.splitlines()
     assert result.exit_code == 0
-    assert "Range bottom" in lines[-3]
+    assert any("Range bottom" in line for line in lines[5_000:])
     assert max(map(len, lines)) <= 130

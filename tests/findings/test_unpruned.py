@@ -11,7 +11,7 @@ from joinsight.contract.document import Execution
 from joinsight.findings import Thresholds
 from joinsight.findings.finding import Finding, PlanContext
 from joinsight.findings.unpruned_files import HEURISTIC
-from joinsight.present.engines import files_text
+from joinsight.present.engines import changed_text, files_text
 
 FILES = {
     "delta merge": (16, 4, "16 of 16 files read (87.0 KiB), 4 files added (38.4 KiB), 4 files removed (37.6 KiB)"),
@@ -88,3 +88,22 @@ def test_what_does_not_tell_is_no_finding() -> None:
     assert found(table_formats()["delta query"]) == []
     assert found(execution()) == []
     assert files_text(read_back(execution()).plan) == ""
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("delta merge", "rows: 98 updated, 100 inserted, 2 deleted, 3,900 copied without change"),
+        ("delta update", "rows: 164 updated, 3,908 copied without change"),
+        ("delta delete", "rows: 164 deleted, 3,922 copied without change"),
+        ("delta merge, deletion vectors", "rows: 98 updated, 100 inserted, 2 deleted, 0 copied without change"),
+        ("delta query", ""),
+        ("iceberg merge", "rows: 98 updated, 100 inserted, 2 deleted, 7,900 copied without change"),
+        ("iceberg update", ""),
+        ("iceberg delete", "rows: 164 deleted, 3,934 copied without change"),
+        ("iceberg merge, merge-on-read", "rows: 98 updated, 100 inserted, 2 deleted"),
+    ],
+)
+def test_what_a_command_did_to_rows_is_shown(name: str, text: str) -> None:
+    """As far as the format counts it; both formats count the same of the same MERGE."""
+    assert changed_text(read_back(table_formats()[name]).plan) == text

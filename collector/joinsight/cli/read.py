@@ -13,6 +13,7 @@ from rich.text import Text
 
 from joinsight.base.units import bytes_text, duration_text, ratio_text
 from joinsight.cli.listing import read_listing
+from joinsight.plan.rewritten import changed_rows
 from joinsight.plan.table_files import table_files
 from joinsight.present.cost import between
 from joinsight.present.values import (
@@ -73,7 +74,7 @@ def print_stored(
     with open_store(database_url, data) as connection:
         stored = reading.read_plan(connection, reading.find_execution(connection, execution))
     if as_json:
-        files = table_files(stored.plan)
+        files, changed = table_files(stored.plan), changed_rows(stored.plan)
         everything = {
             "execution": stored.execution,
             "versions": stored.versions,
@@ -84,6 +85,7 @@ def print_stored(
             "task_times": stored.task_times,
             "caches": stored.caches,
             "files": None if files is None else asdict(files),
+            "rows": None if changed is None else asdict(changed),
         }
         click.echo(to_json(everything))
         return

@@ -25,7 +25,7 @@ from joinsight.pages.view import DEFAULT, FIT, ZOOMS, ViewOptions
 from joinsight.plan.operators import FILES_SIZE
 from joinsight.present.cost import Labels, between
 from joinsight.present.decisions import lines, moment
-from joinsight.present.engines import engine_text, files_text, own_reads_text
+from joinsight.present.engines import changed_text, engine_text, files_text, own_reads_text
 from joinsight.present.findings import at_stake, none_found
 from joinsight.present.tree import skewed_nodes
 from joinsight.present.values import execution_name, number_text, one_line, query_title
@@ -125,6 +125,7 @@ def execution_page(stored: StoredPlan, run: ComparedExecution, view: ViewOptions
         parts=[*_parts(stored, view)] if shown is final else [],
         own_reads=own_reads_text(stored),
         engine=engine_text(stored),
+        changed=changed_text(stored.plan),
         files=files_text(stored.plan),
         waited=breakdown.wall_ms > 0,
         smaller=max((each for each in ZOOMS if each < view.zoom), default=None),

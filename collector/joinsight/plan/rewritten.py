@@ -1,4 +1,4 @@
-"""Rows that a MERGE, UPDATE or DELETE wrote again without a change, since a table format replaces whole files.
+"""Rows that a MERGE, UPDATE or DELETE changed, and those that it wrote again, since a table format replaces files.
 
 Delta Lake counts them at its command, Iceberg at `MergeRows`, and for a DELETE at `ReplaceData`: the records of the
 files that it added, all of which were in those that it removed.
@@ -18,10 +18,9 @@ _COPIED = (
     "number of rows copied",
     "number of target rows copied unmodified because they did not match any action",
 )
-_WRITTEN = (
-    *("number of updated rows", "number of inserted rows", "number of rows updated."),
-    *("number of target rows updated", "number of target rows inserted"),
-)
+_UPDATED = ("number of updated rows", "number of rows updated.", "number of target rows updated")
+_INSERTED = ("number of inserted rows", "number of target rows inserted")
+_WRITTEN = (*_UPDATED, *_INSERTED)
 _DELETED = ("number of deleted rows", "number of rows deleted.", "number of target rows deleted")
 _REWRITE_MS = "time taken to rewrite the matched files"
 
@@ -68,3 +67,27 @@ def rewritten(plan: PlanMetrics) -> Rewritten | None:
             size = next((sizes[name] for name in ADDED_BYTES if name in sizes), None)
             found = Rewritten(at.id, copied, written, deleted, size, metrics.get(_REWRITE_MS), node.id)
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedRows:
+    """Rows of a table by what a command did to them; None: not counted."""
+
+    updated: int | None
+    inserted: int | None
+    deleted: int | None
+    copied: int | None
+
+
+def changed_rows(plan: PlanMetrics) -> ChangedRows | None:
+    """None if no table format counted any."""
+    for node in plan.graph.nodes:
+        metrics = {name: each.sum for name, each in plan.metrics(node).items() if each.sum is not None}
+        counts = [
+            next((metrics[name] for name in names if name in metrics), None)
+            for names in (_UPDATED, _INSERTED, _DELETED, _COPIED)
+        ]
+        if any(counts):
+            return ChangedRows(*counts)
+    found = rewritten(plan)  # of Iceberg's DELETE
+    return None if found is None else ChangedRows(None, None, found.deleted_rows, found.copied_rows)

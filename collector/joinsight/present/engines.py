@@ -10,6 +10,7 @@ from joinsight.base.units import bytes_text, duration_text
 from joinsight.plan import operators
 from joinsight.plan.metrics import PlanMetrics
 from joinsight.plan.outline import shortened
+from joinsight.plan.rewritten import changed_rows
 from joinsight.plan.table_files import table_files
 from joinsight.present.tree import clean
 
@@ -50,6 +51,21 @@ def files_text(plan: PlanMetrics) -> str:
         for count, of, done, size in parts
         if count is not None
     )
+
+
+def changed_text(plan: PlanMetrics) -> str:
+    """``rows: 100 updated, 0 deleted, 19,900 copied without change``; empty if no table format says it."""
+    rows = changed_rows(plan)
+    if rows is None:
+        return ""
+    parts = [
+        (rows.updated, "updated"),
+        (rows.inserted, "inserted"),
+        (rows.deleted, "deleted"),
+        (rows.copied, "copied without change"),
+    ]
+    known = [f"{count:,} {done}" for count, done in parts if count is not None]
+    return f"rows: {', '.join(known)}"
 
 
 def _size(size: int | None) -> str:

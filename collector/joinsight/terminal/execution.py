@@ -10,7 +10,7 @@ from rich.text import Text
 from joinsight.analysis.stored import StoredPlan
 from joinsight.base.units import duration_text
 from joinsight.present import caches, decisions
-from joinsight.present.engines import engine_text, files_text, own_reads_text
+from joinsight.present.engines import changed_text, engine_text, files_text, own_reads_text
 from joinsight.present.task_time import by_operator
 from joinsight.present.time_spent import by_cause
 from joinsight.present.values import execution_name, one_line, query_title, when
@@ -63,7 +63,7 @@ def print_header(out: Console, stored: StoredPlan, verdict: Verdict | None = Non
         print_text(out, Text(f"shape {e['query_shape']}, final plan {e['plan_fingerprint']}", "dim"))
     if engine := engine_text(stored):
         print_text(out, Text(visible_line(engine), "dim"))
-    for text in (files_text(stored.plan), own_reads_text(stored)):
+    for text in (changed_text(stored.plan), files_text(stored.plan), own_reads_text(stored)):
         if text:
             print_text(out, Text(text, "dim"))
     if e["origin"] == "event_log":
