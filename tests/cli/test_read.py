@@ -330,7 +330,8 @@ def test_deep_plans_are_drawn(filled: Engine, invoke: Invoke) -> None:
     for level in range(5_000):
         deep += [PlanNode("Range", 2 * level, f"Range {level}"), PlanNode("Union", 2 * level, "Union")]
     deep[-1] = PlanNode("Range", deep[-1].parent, "Range bottom")
-    e = execution(application_id="deep", execution_id=9, plans=[Plan(STARTED_AT_MS, deep)], description="deep")
+    plans, ended = [Plan(STARTED_AT_MS, deep)], STARTED_AT_MS + 900
+    e = execution(application_id="deep", execution_id=9, plans=plans, description="deep", ended_at_ms=ended)
     Writer(filled).write([e])
     result = invoke("plan", "deep/9")
     lines = result.stdout.splitlines()

@@ -177,6 +177,10 @@ def test_a_busy_machine_is_a_finding(engine: Engine) -> None:
         (row,) = connection.execute(select(tables.finding).where(its.application_id == "busy"))
     assert (row.finding, row.execution_id, row.evidence["earlier_runs"]) == ("contention", 9, 1)
     assert 0.6 * took < row.wall_ms < 0.7 * took
+    short = Thresholds().overridden([f"largest_part_ms={row.wall_ms + 1}"])
+    Writer(engine, FindingsEngine(short)).write([structs.replace(busy, execution_id=10)])
+    with engine.connect() as connection:
+        assert connection.execute(select(tables.finding).where(its.application_id == "busy")).rowcount == 1
 
 
 def test_parts_of_compaction_that_wait_for_each_other_are_no_finding() -> None:

@@ -84,6 +84,11 @@ def _is_needless(context: PlanContext, cause: Cause) -> bool:
     return bool(cause.evidence.get("is_needless"))
 
 
+def _is_long(context: PlanContext, cause: Cause) -> bool:
+    """Many short queries take longer than usual."""
+    return cause.wall_ms >= context.limits.largest_part_ms
+
+
 def _always(context: PlanContext, cause: Cause) -> bool:
     return True
 
@@ -109,7 +114,7 @@ _KINDS = (
     _Kind("waiting", "waiting", _waits_for_others),
     _Kind("driver", "driver", _has_reason, unless=("driver-collect",)),
     _Kind("commit", "commit"),
-    _Kind("contention", "contention"),
+    _Kind("contention", "contention", _is_long),
 )
 
 

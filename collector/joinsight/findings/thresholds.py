@@ -33,7 +33,7 @@ class Thresholds:
     largest_part_share: float = _threshold(
         LARGEST_PART_SHARE, "share", "largest-part: minimum share of the execution's wall time, and"
     )
-    largest_part_ms: float = _threshold(2_000, "ms", "largest-part: minimum wall time")
+    largest_part_ms: float = _threshold(2_000, "ms", "largest-part, contention: minimum wall time")
     broadcast_near_share: float = _threshold(
         0.8,
         "share",
