@@ -175,19 +175,19 @@ public final class ExecutionsTest {
 
   /** The most that a stage has from its submission to its completion; 0: unknown. */
   private static void slots() {
-    check(2, "2", 0, "", test -> test.executions.executorAdded("2", 2, 0)); // 3 cores and 2: a slot each
-    check(4, "", 0, "", test -> test.executions.executorAdded("2", 1, 0));
-    check(3, "", 0, "", test -> test.executions.executorAdded("1", 2, 0)); // the same again
+    check(2, "2", 0, "", test -> test.executions.executorAdded("2", 2, 0, null)); // 3 cores and 2: a slot each
+    check(4, "", 0, "", test -> test.executions.executorAdded("2", 1, 0, null));
+    check(3, "", 0, "", test -> test.executions.executorAdded("1", 2, 0, null)); // the same again
     check(3, "", 0, "", test -> test.executions.executorRemoved("1"));
-    check(3, "", 0, "", test -> test.executions.executorAdded("2", 8, 1)); // of another resource profile
+    check(3, "", 0, "", test -> test.executions.executorAdded("2", 8, 1, null)); // of another resource profile
     check(0, "", 1, "", test -> {}); // the stage is
     check(0, "", 0, "spark.task.resource.gpu.amount", test -> {});
     check(0, "x", 0, "", test -> {});
     check(3, "", 0, "", test -> test.executions.executorsMissed());
-    check(Integer.MAX_VALUE, "", 0, "", test -> test.executions.executorAdded("2", Integer.MAX_VALUE, 0));
+    check(Integer.MAX_VALUE, "", 0, "", test -> test.executions.executorAdded("2", Integer.MAX_VALUE, 0, null));
     ExecutionsTest unseen = new ExecutionsTest();
     unseen.executions.executorsMissed();
-    check(0, unseen, 0, test -> test.executions.executorAdded("2", 1, 0));
+    check(0, unseen, 0, test -> test.executions.executorAdded("2", 1, 0, null));
   }
 
   private static void check(int slots, String cpus, int profile, String resource, Consumer<ExecutionsTest> meanwhile) {
@@ -198,7 +198,7 @@ public final class ExecutionsTest {
   }
 
   private static void check(int slots, ExecutionsTest test, int profile, Consumer<ExecutionsTest> meanwhile) {
-    test.executions.executorAdded("1", 3, 0);
+    test.executions.executorAdded("1", 3, 0, null);
     test.start(0);
     Map<String, String> properties = new HashMap<>();
     properties.put(Executions.EXECUTION_ID, "0");
@@ -209,7 +209,7 @@ public final class ExecutionsTest {
     meanwhile.accept(test);
     test.executions.taskEnded(3, 0, 0, 7, "1", "a", 1, 2, true, false, false, new long[StageTotals.COUNT]);
     test.executions.stageCompleted(stage);
-    test.executions.executorAdded("late", 100, 0);
+    test.executions.executorAdded("late", 100, 0, null);
     test.executions.jobEnd(2, 5, true, null);
     test.executions.end(0, 6, null, null, ArrayList::new);
     int found = test.last.stages.get(0).slots;

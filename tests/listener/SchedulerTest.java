@@ -56,6 +56,9 @@ public final class SchedulerTest {
     check(settings(pod, "sales-1-driver"), "arrow-spark", "pod", "sales-1-driver", "pod_namespace", "default");
     check(settings(pod, "d", "spark.kubernetes.namespace", "etl"), "arrow-spark", "pod", "d", "pod_namespace", "etl");
     check(settings("spark.kubernetes.namespace", "etl"), "arrow-spark");
+    check(
+        settings("spark.kubernetes.executor.podNamePrefix", "sales-1"), "arrow-spark", "executor_pods",
+        "sales-1-exec-ID", "pod_namespace", "default");
     System.out.println("ok");
   }
 }

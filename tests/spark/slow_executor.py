@@ -25,6 +25,7 @@ TASKS = 8
 
 out, folder, *settings = sys.argv[1:]
 builder = SparkSession.builder.master("local-cluster[2,1,1024]").config("spark.ui.enabled", "false")
+builder = builder.config("spark.executorEnv.SPARK_EXECUTOR_ATTRIBUTE_NODE", "worker-7")
 spark = builder.config(map=dict(pair.split("=", 1) for pair in settings)).getOrCreate()
 slow, done = Path(folder, "slow"), Path(folder, "done")
 done.mkdir()

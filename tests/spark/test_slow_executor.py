@@ -23,10 +23,11 @@ def test_a_slow_executor_is_found(
     (ours,) = said["ours"]
     (theirs,) = said["spark"]["stages"].values()
     expected = {**stage_row(theirs, ours["job_ids"], []), "slots": slots(theirs, said["spark"]["executors"])}
+    expected["slowest_host"] = "worker-7"  # the attribute NODE of its executors, not the address
     assert {name: ours[name] for name in expected} == expected
     (logged,) = (row for each in as_stored(read(log_at(logs))[0])["executions"].values() for row in each["stages"])
     assert {name: logged[name] for name in expected} == expected
     assert (ours["executors"], ours["hosts"], ours["slots"], ours["width"]) == (2, 1, 2, 2)
-    assert (ours["slowest_tasks"], ours["slowest_host"]) == (1, "127.0.0.1")
+    assert (ours["slowest_tasks"], ours["slowest_host"]) == (1, "worker-7")
     assert ours["slowest_executor"] in ("0", "1")
     assert ours["run_time_ms_max"] == ours["slowest_run_time_ms"] >= ours["slowest_excess_ms"] > 0

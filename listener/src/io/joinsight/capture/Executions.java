@@ -6,6 +6,7 @@ import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.BitSet;
 import java.util.Collections;
+import java.util.HashMap;
 import java.util.Iterator;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -53,6 +54,7 @@ public final class Executions {
   private final Application application;
   private final Memory memory;
   private final TaskSlots slots;
+  private final Map<String, String> nodes = new HashMap<>(); // by executor
   private final Map<Long, LiveExecution> live = new LinkedHashMap<>();
   private final Map<Integer, StageValues> stageValues = new LinkedHashMap<>();
   private final Map<Integer, LiveExecution> executionOfStage = new LinkedHashMap<>();
@@ -97,13 +99,18 @@ public final class Executions {
     slots = new TaskSlots(application);
   }
 
-  /** {@code profile}: the id of its resource profile. */
-  public void executorAdded(String executor, int cores, int profile) {
+  /**
+   * {@code profile}: the id of its resource profile. {@code node}: the attribute of this name, which counts as its host,
+   * because Spark's name of a host is an address of a pod on Kubernetes; may be null.
+   */
+  public void executorAdded(String executor, int cores, int profile, String node) {
     slots.added(executor, cores, profile);
+    if (node != null && !node.isEmpty()) nodes.put(executor, node);
   }
 
   public void executorRemoved(String executor) {
     slots.removed(executor);
+    nodes.remove(executor);
   }
 
   /** Notes that it is unknown which executors there are. */
@@ -379,7 +386,9 @@ public final class Executions {
     if (attempt != null) {
       countSlots(attempt);
       if (lastIsFinished) memory.add(attempt.heapBytes()); // it was subtracted when the execution finished
-      attempt.taskEnded(index, taskId, executor, host, launchedAt, finishedAt, success && !wasLost, wasKilled, totals);
+      attempt.taskEnded(
+          index, taskId, executor, nodes.getOrDefault(executor, host), launchedAt, finishedAt, success && !wasLost,
+          wasKilled, totals);
       if (lastIsFinished) memory.add(-attempt.heapBytes());
       if (lastIsFinished) lastExecution.changed = true;
     }
@@ -656,6 +665,7 @@ public final class Executions {
     Executions next = new Executions(application, memory.limit, out);
     next.finishedIds.or(finishedIds);
     for (long id : live.keySet()) next.finishedIds.set((int) id);
+    next.nodes.putAll(nodes);
     return next;
   }
 

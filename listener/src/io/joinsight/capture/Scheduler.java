@@ -11,7 +11,7 @@ import java.util.regex.Pattern;
  *
  * <p>Airflow's provider for Spark writes {@code spark.openlineage.parent*}, with the job as {@code DAG.TASK}. Databricks
  * calls the application of each job "Databricks Shell", and its cluster {@code job-JOB-run-RUN-TASK}. On Kubernetes,
- * Spark writes the name of the driver's pod.
+ * Spark writes the name of the driver's pod, and what the names of executors' pods begin with.
  */
 final class Scheduler {
   private static final String OPENLINEAGE = "spark.openlineage.";
@@ -43,7 +43,9 @@ final class Scheduler {
     }
     String pod = conf.get(KUBERNETES + "driver.pod.name");
     tag("pod", pod);
-    if (pod != null) tag("pod_namespace", conf.getOrDefault(KUBERNETES + "namespace", "default"));
+    String executors = conf.get(KUBERNETES + "executor.podNamePrefix");
+    if (executors != null) tag("executor_pods", executors + "-exec-ID");
+    if (pod != null || executors != null) tag("pod_namespace", conf.getOrDefault(KUBERNETES + "namespace", "default"));
   }
 
   private void tag(String name, String value) {

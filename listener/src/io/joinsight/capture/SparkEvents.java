@@ -38,6 +38,9 @@ import scala.collection.mutable.ArrayBuffer;
 public final class SparkEvents {
   private static final int METRIC_UPDATES = 1; // SparkListenerSQLAdaptiveSQLMetricUpdates.sqlPlanMetrics
   private static final int DRIVER_UPDATES = 1; // SparkListenerDriverAccumUpdates.accumUpdates
+  /** An executor's attribute, set by its environment variable SPARK_EXECUTOR_ATTRIBUTE_NODE. */
+  public static final String NODE = "NODE";
+
   private static final int HEARTBEAT_UPDATES = 1; // SparkListenerExecutorMetricsUpdate.accumUpdates
 
   /** Compared by name, because not every application has its jar. */
@@ -137,7 +140,12 @@ public final class SparkEvents {
 
   public void executorAdded(SparkListenerExecutorAdded event) {
     ExecutorInfo info = event.executorInfo();
-    executions.executorAdded(event.executorId(), info.totalCores(), info.resourceProfileId());
+    executions.executorAdded(event.executorId(), info.totalCores(), info.resourceProfileId(), node(info.attributes()));
+  }
+
+  private static String node(scala.collection.Map<String, String> attributes) {
+    Option<String> node = attributes.get(NODE);
+    return node.isEmpty() ? null : node.get();
   }
 
   public void executorRemoved(SparkListenerExecutorRemoved event) {
@@ -149,7 +157,7 @@ public final class SparkEvents {
     try {
       for (Iterator<?> i = SparkAccess.executors(); i.hasNext();) {
         ExecutorSummary each = (ExecutorSummary) i.next();
-        executions.executorAdded(each.id(), each.totalCores(), each.resourceProfileId());
+        executions.executorAdded(each.id(), each.totalCores(), each.resourceProfileId(), node(each.attributes()));
       }
     } catch (ReflectiveOperationException | RuntimeException | LinkageError e) {
       executions.executorsMissed();

@@ -38,6 +38,7 @@ final class Fields {
       "Spark Properties",
       "modifiedConfigs",
       "metadata",
+      "Attributes",
       "Event",
       "Spark Version",
       "App Name",
@@ -96,7 +97,7 @@ final class Fields {
       FIRST_IS_ENOUGH,
   };
 
-  private static final int MAPS = 3;
+  private static final int MAPS = 4;
   private static final JsonLine.Name[] KEPT = JsonLine.Name.table(NAMES);
 
   private final Map<String, Object> values;

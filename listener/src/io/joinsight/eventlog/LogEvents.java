@@ -174,7 +174,8 @@ final class LogEvents implements LogLines.LineReader {
     Fields info = event.object("Executor Info");
     if (info == null) throw new Fields.Unreadable("missing \"Executor Info\"");
     int cores = info.required("Total Cores", Integer.MAX_VALUE);
-    executions.executorAdded(event.text("Executor ID"), cores, profile(info));
+    String node = info.strings("Attributes").get(SparkEvents.NODE);
+    executions.executorAdded(event.text("Executor ID"), cores, profile(info), node);
   }
 
   private static int profile(Fields info) throws IOException {
