@@ -27,19 +27,20 @@ public final class SchedulerTest {
 
   public static void main(String[] arguments) {
     check(settings(), "arrow-spark");
+    // As Spark got them from SparkSubmitOperator of Airflow 3.3.2, its providers for Spark 6.3.4 and OpenLineage 2.20.3
+    String run = "01a21bf9-888f-7d4d-a5c9-563ae85b127e";
+    String rootRun = "01a21bf9-888f-71ec-94f1-a6a1573e812b";
     String[] airflow = {
-        "spark.openlineage.parentJobNamespace", "default", "spark.openlineage.parentJobName",     "shop.sales",
-        "spark.openlineage.parentRunId",        "0193-a",  "spark.openlineage.rootParentJobName", "shop",
-        "spark.openlineage.rootParentRunId",    "0193-b"};
-    check(
-        settings(airflow), "shop.sales", "namespace", "default", "run", "0193-a", "root_job", "shop", "root_run",
-        "0193-b");
+        "spark.openlineage.rootParentJobNamespace", "default",    "spark.openlineage.parentJobNamespace", "default",
+        "spark.openlineage.rootParentRunId",        rootRun,      "spark.openlineage.parentRunId",        run,
+        "spark.openlineage.parentJobName",          "shop.sales", "spark.openlineage.rootParentJobName",  "shop"};
+    check(settings(airflow), "shop.sales", "namespace", "default", "run", run, "root_job", "shop", "root_run", rootRun);
     String[] own = java.util.Arrays.copyOf(airflow, airflow.length + 4);
     own[airflow.length] = "spark.joinsight.jobName";
     own[airflow.length + 1] = "mine";
     own[airflow.length + 2] = "spark.joinsight.tag.run";
     own[airflow.length + 3] = "7";
-    check(settings(own), "mine", "namespace", "default", "run", "7", "root_job", "shop", "root_run", "0193-b");
+    check(settings(own), "mine", "namespace", "default", "run", "7", "root_job", "shop", "root_run", rootRun);
     String cluster = "spark.databricks.clusterUsageTags.clusterName";
     String name = "job-37367558624103-run-45201782281081-clean_up_v3";
     String tags = "[{\"key\":\"Vendor\",\"value\":\"Databricks\"},{\"key\":\"RunName\",\"value\":\"Devices 1.2\"}]";
