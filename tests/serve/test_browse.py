@@ -197,6 +197,24 @@ def test_pages_next_to_each_other_with_folded_rows(empty: Engine, monkeypatch: p
     assert re.findall(r'title="(app-\d)/', get(empty, back).text)
 
 
+@pytest.mark.parametrize(
+    ("path", "title"),
+    [
+        ("/", "The last 7 days"),
+        ("/executions", "Executions"),
+        ("/?job=arriving", "arriving"),
+        ("/?application=app-stream", "app-stream"),
+        ("/?job=arriving&application=app-stream", "arriving"),
+        ("/?state=failed", "Executions"),
+        ("/jobs", "Jobs"),
+        ("/nope", "Not found"),
+    ],
+)
+def test_the_title_of_a_page_begins_with_what_it_is_of(engine: Engine, path: str, title: str) -> None:
+    page = get(engine, path, accept="text/html").text
+    assert f"<title>{title} – Joinsight</title>" in page and title in unescape(page.split("<h1>")[1].split("</h1>")[0])
+
+
 def test_tags_and_jobs_of_an_execution_are_links(engine: Engine) -> None:
     page = get(engine, "/executions/app-h/0").text
     assert '<a href="/?tag=nightly"><bdi>nightly</bdi></a>' in page and 'href="/?job=%3Cscript%3E' in page
