@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import io
 import json
 import os
 import subprocess
@@ -13,10 +14,12 @@ from click.testing import CliRunner
 from sqlalchemy import Engine
 
 from joinsight.backfill.listing import Listing, Local, check_local, find
-from joinsight.backfill.run import can_read_here, local_paths
+from joinsight.backfill.run import Report, can_read_here, local_paths
 from joinsight.base.errors import JoinsightError
 from joinsight.cli import cli
+from joinsight.cli.backfill import print_report
 from joinsight.spark.packages import missing_package
+from joinsight.terminal.console import text_console
 
 NAMED = ("local-1", "application_1_2_1.zstd", "app-1-2.inprogress", "team/local-3")
 OTHERS = ("README.md", "nightly.zstd", "team/run", "team/old.lz4")
@@ -185,3 +188,13 @@ def test_other_messages_name_no_package() -> None:
     """What is no class, or none of a file system, keeps Java's message."""
     for text in ('No FileSystem for scheme "x"', "org.apache.hadoop.fs.s3a.S3AFileSystem: access denied", "a.b.C"):
         assert missing_package(text, "3.4.2") is None
+
+
+@pytest.mark.parametrize(("size", "rate"), [(9_999_999, ""), (114_400_000, ", 23 MB/s")])
+def test_a_rate_is_only_of_logs_that_take_longer_than_the_start(
+    monkeypatch: pytest.MonkeyPatch, size: int, rate: str
+) -> None:
+    monkeypatch.setattr(Report, "event_bytes", size)
+    text = io.StringIO()
+    print_report(text_console(text), Report(found=1, seconds=5.0))
+    assert text.getvalue().splitlines()[0].endswith(f" of events in 5.0 s{rate}")

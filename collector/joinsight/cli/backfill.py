@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from joinsight.backfill.tasks import LogResult
 
 _MB = 1_000_000
+_LEAST_RATED = 10 * _MB
+"""Below this, the start takes most of the time."""
 _LINE_SECONDS = 10
 _EXAMPLES = 3
 """Files that are not event logs, of which the report names no more than these."""
@@ -148,7 +150,7 @@ def print_report(out: Console, report: Report) -> None:
         return
     done = report.done
     size = report.event_bytes
-    speed = f", {size / _MB / report.seconds:,.0f} MB/s" if size >= _MB and report.seconds else ""
+    speed = f", {size / _MB / report.seconds:,.0f} MB/s" if size >= _LEAST_RATED and report.seconds else ""
     print_line(
         f"{len(done):,} of {report.found:,} event logs read: {_sum(done, 'executions'):,} executions,"
         f" {bytes_text(size)} of events in {report.seconds:.1f} s{speed}"
