@@ -36,7 +36,7 @@ _STEPS_MS = tuple(
     )
     for step in steps
 )
-_UNITS = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1_000, "s"), (1, "ms"))
+_UNITS = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1_000, "s"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -301,5 +301,7 @@ def _ms(start: datetime, end: datetime) -> int:
 def _round_time(ms: int, length_ms: int) -> str:
     if not ms:
         return "0"
-    unit, name = next(each for each in _UNITS if length_ms >= each[0])
-    return f"{ms / unit:g} {name}"
+    for unit, name in _UNITS:
+        if ms % unit == 0:
+            return f"{ms // unit:,} {name}"
+    return f"{ms / 1_000:g} s" if length_ms >= 1_000 else f"{ms} ms"
