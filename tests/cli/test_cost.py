@@ -59,7 +59,7 @@ Joins, each with the sorts, shuffles and broadcasts that only it needed:
        wall time   % wall         task time  error    % tasks  node  what
 162 ms to 270 ms  to 27.0  231 ms to 385 ms  ± 37 ms  to 38.5     1  SortMergeJoin [k], [k], Inner
           162 ms                     231 ms  ± 37 ms              1    the join itself
-                                                                       and a part of stage 7 (108 ms wall time, 154 ms task time)
+                                                                       and an unknown part of stage 7 (108 ms wall time, 154 ms task time)
                                                                   4    not counted: Exchange, asked for by the query or read by others
 
 Wall time: how long the execution waited for it. Task time: summed over tasks. See joinsight docs cost.
@@ -109,7 +109,7 @@ def test_what_a_shuffle_would_have_saved() -> None:
 def test_without_samples_a_joins_stage_is_one_line(url: str) -> None:
     """The join's stage is one line, and the join costs what Spark measured up to all of its stage."""
     shown = cost(url, "2")
-    assert "35 ms to 693 ms" in shown and "and a part of stage 7 (658 ms wall time, 940 ms task time)" in shown
+    assert "35 ms to 693 ms" in shown and "and an unknown part of stage 7 (658 ms wall time, 940 ms task time)" in shown
     assert "joinsight docs task-time" in shown
 
 

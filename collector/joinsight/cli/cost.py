@@ -227,7 +227,7 @@ def _join(join: JoinCost, stored: StoredPlan, labels: Labels) -> Iterator[_Line]
     for item in join.shared:
         times = ((item.wall_ms, "wall time"), (item.task_time_ms, "task time"))
         amounts = ", ".join(f"{duration_text(ms)} {name}" for ms, name in times if ms)
-        yield _Line(Text(f"  and a part of {visible_line(labels.place(item))} ({amounts})", "dim"))
+        yield _Line(Text(f"  and an unknown part of {visible_line(labels.place(item))} ({amounts})", "dim"))
     for node_id, ms in _savings(join, stored, labels).items():
         if ms >= _LEAST_SAVING * wall:
             what = f"  without shuffle {node_id}, the query would have taken about {duration_text(ms)} less"
