@@ -25,6 +25,7 @@ from joinsight.why.amounts import Amount, Amounts
 from joinsight.why.compared import Compared
 from joinsight.why.division import rounded
 from joinsight.why.normal import Scatter
+from joinsight.why.parts import parts
 from joinsight.why.places import RunPlaces
 
 NOT_EXPLAINED = "not_explained"
@@ -122,7 +123,26 @@ def explain(a: StoredPlan, b: StoredPlan) -> Why:
         text="",
         limits=_limits(both),
     )
+    why = replace(why, causes=[_by_parts(each, a, b) if each.code == "nested" else each for each in why.causes])
     return replace(why, text=_text(why))
+
+
+def _by_parts(cause: Cause, a: StoredPlan, b: StoredPlan) -> Cause:
+    """With the executions that took more or less, and why the one did that moved most."""
+    found = parts(a, b, cause.wall_ms)
+    evidence = [
+        f"{each.title}: {duration_text(each.after_ms)}, {duration_text(each.before_ms)} before" for each in found
+    ]
+    advice = cause.advice
+    if found and found[0].a is not None and found[0].b is not None:
+        inner = explain(found[0].a, found[0].b)
+        first = next((each for each in inner.causes if each.code != NOT_EXPLAINED), None)
+        if first is not None:
+            why = first.evidence[0] if first.evidence else duration_text(abs(first.wall_ms))
+            evidence[0] += f": {first.code}, {why}"
+            advice = first.advice
+        advice += f" joinsight why {inner.a} {inner.b}"
+    return replace(cause, evidence=[*cause.evidence, *evidence], advice=advice)
 
 
 def _fold(both: Compared, found: dict[str, Amount]) -> str:
