@@ -17,6 +17,7 @@ public final class CommandsTest {
         PLAN + "X@1, [a=hdfs:/x, path=/w/orders], Append\n");
     check("{Command=a, Table=shop.orders}", "", PLAN + "a\n\n(3) SubqueryAlias\nArguments: shop.orders\n\n");
     check("{Command=(id#1 = 5)}", "", PLAN + "(id#1 = 5)");
+    check("{Command=MergeIntoTable, [set(a#1, http://x)]}", "", PLAN + "MergeIntoTable, [set(a#1, http://x)]");
     check("{}", " [a#1]", PLAN + merge);
     String catalog = "Delta, t, V2(Some(CatalogTable(\nCatalog: c\nDatabase: shop\nTable: small\nType: MANAGED)))";
     check(

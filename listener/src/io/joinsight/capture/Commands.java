@@ -24,7 +24,7 @@ public final class Commands {
   private static final Pattern TABLE = Pattern.compile("`[^`\n]{1,200}+`(?:\\.`[^`\n]{1,200}+`){1,3}+(?! =)");
   private static final Pattern DESCRIBED = Pattern.compile("\nDatabase: ([^\\s,]{1,200}+)\nTable: ([^\\s,]{1,200}+)");
   private static final Pattern PATH =
-      Pattern.compile("(?<=[ \\[]path=)[^,\\]\\s]{1,500}+|(?<=[ \\[])[a-z][a-z0-9+.-]{0,20}+:/[^,\\]\\s]{1,500}+");
+      Pattern.compile("(?:(?<=[ \\[]path=)|(?<=Delta\\[version=[0-9]{1,18}, ))[^,\\]\\s]{1,500}+"); // not of a literal
   private static final Pattern ALIAS = Pattern.compile("SubqueryAlias\nArguments: ([^\n]{1,200}+)");
 
   private Commands() {}
