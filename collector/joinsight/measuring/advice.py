@@ -1,9 +1,9 @@
 """Tries what the findings and the verdict of a query propose, on the full data, in the user's own session.
 
 Each variant runs in a clone of the session with settings or a plan of its own, so that the session itself never
-changes. Its result must be that of the baseline. Then the variants are decided one after the other, that of the fastest
-first run first: baseline and variant run in turns until the test of `paired_test` has decided, nothing speaks for the
-variant any more, or the budget is spent.
+changes, one variant after the other, those for what takes most of the time first. Its result must be that of the
+baseline. Then both run in turns until the test of `paired_test` has decided, nothing speaks for the variant any more,
+or the budget is spent.
 """
 
 from __future__ import annotations
@@ -203,8 +203,6 @@ def try_execution(
 class _Candidate:
     proposal: Proposal
     frame: Any
-    first_s: float
-    """How long its first run took, in which its result was compared."""
     ratios: list[float] = field(default_factory=list)
     pairs: list[tuple[Run, Run]] = field(default_factory=list)
     """Runs of the baseline and the variant."""
@@ -297,7 +295,6 @@ class _Trials:
         execution = max(first.executions, key=lambda each: each.rows.execution.duration_ms or 0)
         self._rows = execution.rows
         wanted = {row.node_id for row in execution.rows.plan_node if self._operator_key in (None, row.operator_key)}
-        active = []
         for proposal in self._proposals(execution):
             if proposal.nodes and not wanted.intersection(proposal.nodes):
                 continue
@@ -306,10 +303,8 @@ class _Trials:
             elif self._left() < 2 * took_s:
                 self._refuse(proposal, self._too_small(), None)
             elif (candidate := self._candidate(proposal, baseline, expected)) is not None:
-                active.append(candidate)
-        for each in sorted(active, key=lambda each: each.first_s):  # a budget that is small decides about the best
-            while self._goes_on(each, baseline, took_s):
-                pass
+                while self._goes_on(candidate, baseline, took_s):
+                    pass
 
     def _proposals(self, execution: Execution) -> list[Proposal]:
         found = proposals(execution)
@@ -329,12 +324,11 @@ class _Trials:
             if frame is None:
                 self._refuse(proposal, "Not tried: the operator cannot be found in the query's plan.", None)
                 return None
-            started = time.monotonic()
             found = self._limited(lambda: result_of(frame))
         if found is None:
             return None
         if found.equals(expected):
-            return _Candidate(proposal, frame, time.monotonic() - started)
+            return _Candidate(proposal, frame)
         if self._is_repeatable is None:
             try:
                 self._is_repeatable = self._limited(lambda: result_of(baseline)).equals(expected)

@@ -105,7 +105,7 @@ class Proposal:
 
 
 def proposals(execution: Execution) -> list[Proposal]:
-    """The variants for an execution, at most one of a name."""
+    """The variants for an execution, at most one of a name; first those for what takes most of its time."""
     view = View(stored_plan(execution.rows))
     found: dict[str, Proposal] = {}
     whole = max(1, view.wall_ms)
@@ -115,7 +115,12 @@ def proposals(execution: Execution) -> list[Proposal]:
             found.setdefault(proposal.variant, proposal)
     for proposal in _of_query(view, execution, large):
         found.setdefault(proposal.variant, proposal)
-    return list(found.values())
+    worst = sorted(large, key=lambda cause: -cause.wall_ms)
+
+    def rank(proposal: Proposal) -> int:
+        return next((at for at, cause in enumerate(worst) if set(cause.nodes) & set(proposal.nodes)), len(worst))
+
+    return sorted(found.values(), key=rank)
 
 
 def _of_join(view: View, execution: Execution, join: JoinRow, large: list[Cause]) -> Iterator[Proposal]:
@@ -210,7 +215,8 @@ def _of_query(view: View, execution: Execution, large: list[Cause]) -> Iterator[
         more = 4 * max(partitions, slots)
         size = {f"{_ADAPTIVE}.advisoryPartitionSizeInBytes": "16m"}
         yield _setting(f"{more:,} shuffle partitions", _partitions(more) | size, SPILLED, codes["spill"].nodes)
-    if any(code in codes for code in ("data_skew", "output_skew")) and execution.rows.joins:
+    skews = [codes[code] for code in ("data_skew", "output_skew") if code in codes]
+    if skews and execution.rows.joins:
         yield _setting(
             "AQE splits skewed partitions",
             {
@@ -222,6 +228,7 @@ def _of_query(view: View, execution: Execution, large: list[Cause]) -> Iterator[
                 f"{_ADAPTIVE}.advisoryPartitionSizeInBytes": f"{max(1 << 20, written // (4 * slots))}b",
             },
             LONGEST,
+            skews[0].nodes,
         )
     by_node = {row.node_id: row for row in shuffles}
     for cause in large:
