@@ -16,6 +16,7 @@ public final class CommandsTest {
         "{Command=X@1, [a=hdfs:/x, path=/w/orders], Append, Table=/w/orders}", "",
         PLAN + "X@1, [a=hdfs:/x, path=/w/orders], Append\n");
     check("{Command=a, Table=shop.orders}", "", PLAN + "a\n\n(3) SubqueryAlias\nArguments: shop.orders\n\n");
+    check("{Command=`kinds`, Append, Table=`kinds`}", "", PLAN + "`kinds`, Append");
     check("{Command=(id#1 = 5)}", "", PLAN + "(id#1 = 5)");
     check("{Command=MergeIntoTable, [set(a#1, http://x)]}", "", PLAN + "MergeIntoTable, [set(a#1, http://x)]");
     check("{}", " [a#1]", PLAN + merge);

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime, timezone
 
+from msgspec.structs import replace
 from sqlalchemy import Engine, insert
 from tests.documents import STARTED_AT_MS, planned
 from tests.store.test_hidden import jobs, ran
@@ -47,3 +48,14 @@ def test_titles_of_commands_are_completed(engine: Engine) -> None:
         texts = {"job_name": "j", "origin": "live", "kind": "join_spill", "operator_key": "o", "title": "save as table"}
         connection.execute(insert(forecast).values({**key, **times, **numbers, **texts}))
         assert [row["title"] for row in read_forecasts(connection)] == [TITLE]
+
+
+def test_titles_of_commands_with_their_table_are_completed(empty: Engine) -> None:
+    """The table does not say what was written to it."""
+    command = planned("Execute MergeIntoCommand", execution_id=1, nested=[Nested(2, STARTED_AT_MS)])
+    told = {"Command": "(id#1 = id#2)", "Table": "`spark_catalog`.`shop`.`orders`"}
+    command = replace(command, nodes=[replace(node, metadata=told) for node in command.nodes])
+    Writer(empty).write([command, ran(2, 300, description="sales by item", root_execution_id=1, jobs=jobs())])
+    with empty.connect() as connection:
+        [row] = read_queries(connection, Filters(), "recent")
+    assert row["title"] == "merge into shop.orders: sales by item"

@@ -30,7 +30,7 @@ _MARK = re.compile(
     r"[()]|'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|`[^`]*`|\b(?:SELECT|FROM)\b", re.IGNORECASE | re.DOTALL
 )
 _LONG_LIST = 40
-_BARE_COMMAND = re.compile(r"[a-z]+(?: [a-z0-9]+){0,4}")
+_BARE_COMMAND = re.compile(r"[a-z]+(?: [a-z0-9]+){0,4}(?: [\w./*-]+)?")
 
 
 def title(description: str, sql: str, outline: str) -> str | None:
@@ -57,7 +57,7 @@ def title(description: str, sql: str, outline: str) -> str | None:
 
 
 def is_bare_command(title: str | None) -> bool:
-    """Whether it is the outline of a command without a table or a path."""
+    """Whether it may be the outline of a command, with its table or path or without; what it ran tells more."""
     return title is not None and _BARE_COMMAND.fullmatch(title) is not None
 
 

@@ -22,6 +22,7 @@ public final class Commands {
 
   /** A quoted name, but not of a nested column to which the command assigns something. */
   private static final Pattern TABLE = Pattern.compile("`[^`\n]{1,200}+`(?:\\.`[^`\n]{1,200}+`){1,3}+(?! =)");
+  private static final Pattern FIRST = Pattern.compile("`[^`\n]{1,200}+`(?:\\.`[^`\n]{1,200}+`){0,3}+(?=,)");
   private static final Pattern DESCRIBED = Pattern.compile("\nDatabase: ([^\\s,]{1,200}+)\nTable: ([^\\s,]{1,200}+)");
   private static final Pattern PATH =
       Pattern.compile("(?:(?<=[ \\[]path=)|(?<=Delta\\[version=[0-9]{1,18}, ))[^,\\]\\s]{1,500}+"); // not of a literal
@@ -41,7 +42,9 @@ public final class Commands {
     String arguments = description.substring(start, Math.min(end < 0 ? description.length() : end, start + MAX_LENGTH));
     root.metadata = new TreeMap<>(root.metadata);
     root.metadata.put(KEY, arguments.trim());
-    String table = table(description.substring(inputs, Math.min(description.length(), inputs + MAX_READ)));
+    Matcher first = FIRST.matcher(arguments);
+    String told = description.substring(inputs, Math.min(description.length(), inputs + MAX_READ));
+    String table = first.lookingAt() ? first.group() : table(told);
     if (table != null) root.metadata.put(TABLE_KEY, table);
   }
 
