@@ -83,8 +83,8 @@ final class PlanTexts {
       + " GpuBuildLeft GpuBuildRight gpuhashpartitioning gpurangepartitioning gpuroundrobinpartitioning"
       + " gpusinglepartitioning$ shuffle_writer_type=hash shuffle_writer_type=sort");
 
-  /** Metadata without literals. A location keeps the values of its partitions. */
-  private static final Set<String> PLAIN_METADATA = words("Batched Format Location ReadSchema " + Commands.TABLE_KEY);
+  /** Metadata of scans without literals. A location keeps the values of its partitions. */
+  private static final Set<String> PLAIN_METADATA = words("Batched Format Location ReadSchema");
 
   private final Redaction redaction;
   private final boolean redactsLiterals;
