@@ -13,6 +13,7 @@ public final class LookBudgetTest {
     manyThreads();
     busyMachine();
     slowStart();
+    waitsAtTheStart();
     stacksThatGrow();
     System.out.println("ok");
   }
@@ -41,6 +42,14 @@ public final class LookBudgetTest {
     simulation.look(2, 40 * MS, 40 * MS, 40 * MS);
     simulation.look(2, 20 * MS, 20 * MS, 20 * MS);
     check(simulation.now < 250 * MS, simulation + " until the third");
+  }
+
+  /** The first look waits for a processor for a second; it costs no more than those after it show. */
+  private static void waitsAtTheStart() {
+    Simulation simulation = new Simulation();
+    simulation.look(2, MS / 5, 1_000 * MS, MS);
+    for (int i = 0; i < 100; i++) simulation.look(2, MS / 5, MS / 5, MS / 7);
+    check(simulation.now < 100 * (INTERVAL + MS) + 2_500 * MS, "too few looks: " + simulation);
   }
 
   private static void stacksThatGrow() {
