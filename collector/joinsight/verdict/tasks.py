@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from joinsight.analysis.rows import byte_size
 from joinsight.base.units import bytes_text, duration_text, times
 from joinsight.plan import operators
 from joinsight.plan.graph import Node
 from joinsight.plan.operators import OUTPUT_ROWS
+from joinsight.tables import Row
 from joinsight.verdict import names
 from joinsight.verdict.cause import MB, MUCH_OF_STAGE, SMALL_FILE, Cause, Code, percent, rows_text
 from joinsight.verdict.sources import TEXT_FORMATS, source_format
@@ -273,17 +275,27 @@ def _beside(view: View, ran: Ran) -> float:
         return 1.0
     rows = max(view.rows(i) or 0 for i in (first, *view.plan.inputs(view.plan.nodes[first])))
     is_slow = view.takes_long_for_a_row((first,), rows)
-    return _BESIDE_SLOW_ROWS if is_slow and _merged_partitions(view, ran) else 1.0
+    return _BESIDE_SLOW_ROWS if is_slow and _Read.of(view, ran).is_merged(ran) else 1.0
 
 
-def _merged_partitions(view: View, ran: Ran) -> int:
-    """The partitions that a stage read which AQE merged because they are small; 0: it did not."""
-    read = [row for row in view.stored.shuffles if ran.stage_id in (row["reduce_stages"] or ())]
-    shuffles = [view.plan.nodes[row["node_id"]] for row in read if row["node_id"] in view.plan.nodes]
-    partitions = max((row["partitions"] or 0 for row in read), default=0)
-    readers = (view.plan.nodes[i] for node in shuffles for i in view.plan.consumers(node))
-    is_merged = partitions > ran.tasks and any(node.simple.startswith(_MERGED) for node in readers)
-    return partitions if is_merged else 0
+class _Read(NamedTuple):
+    """The shuffles that a stage read."""
+
+    rows: Sequence[Row]
+    shuffles: Sequence[Node]
+    readers: Sequence[Node]
+    partitions: int
+
+    @classmethod
+    def of(cls, view: View, ran: Ran) -> _Read:
+        rows = [row for row in view.stored.shuffles if ran.stage_id in (row["reduce_stages"] or ())]
+        shuffles = [view.plan.nodes[row["node_id"]] for row in rows if row["node_id"] in view.plan.nodes]
+        readers = [view.plan.nodes[i] for node in shuffles for i in view.plan.consumers(node)]
+        return cls(rows, shuffles, readers, max((row["partitions"] or 0 for row in rows), default=0))
+
+    def is_merged(self, ran: Ran) -> bool:
+        """Whether AQE merged partitions because they are small."""
+        return self.partitions > ran.tasks and any(node.simple.startswith(_MERGED) for node in self.readers)
 
 
 def _does(ran: Ran) -> str:
@@ -320,31 +332,28 @@ def _few_tasks_advice(view: View, ran: Ran) -> str:
         return "Give the window a PARTITION BY, so that several tasks can compute it."
     if any(node.name.startswith(operators.COALESCE) for node in nodes):
         return "coalesce(n) also makes the operators before it run in n tasks: use repartition(n), or a larger n."
-    read = [row for row in view.stored.shuffles if ran.stage_id in (row["reduce_stages"] or ())]
-    shuffles = [view.plan.nodes[row["node_id"]] for row in read if row["node_id"] in view.plan.nodes]
-    partitions = max((row["partitions"] or 0 for row in read), default=0)
-    readers = [view.plan.nodes[i] for node in shuffles for i in view.plan.consumers(node)]
-    if _merged_partitions(view, ran):
+    read = _Read.of(view, ran)
+    if read.is_merged(ran):
         is_even = view.stored.session_settings.get(f"{_COALESCE}parallelismFirst", "true").lower() != "false"
         return (
-            f"AQE merged its {partitions:,} partitions, because they are small: lower"
+            f"AQE merged its {read.partitions:,} partitions, because they are small: lower"
             f" {f'{_COALESCE}minPartitionSize' if is_even else _ADVISORY}, or call repartition(n) before what takes"
             " long."
         )
-    if any("REPARTITION_BY_NUM" in node.simple for node in shuffles):
-        return f"Remove repartition({partitions}), or give it more partitions: what follows runs in as many tasks."
-    if any(row["partitioning"] == "SinglePartition" for row in read):
+    if any("REPARTITION_BY_NUM" in node.simple for node in read.shuffles):
+        return f"Remove repartition({read.partitions}), or give it more partitions: what follows runs in as many tasks."
+    if any(row["partitioning"] == "SinglePartition" for row in read.rows):
         return (
             "All rows come together in one task, for an aggregation, a limit or a sort of all of them: do what takes"
             " long before that, or call repartition(n) after it."
         )
-    if read and partitions < (view.slots or 2):
+    if read.rows and read.partitions < (view.slots or 2):
         return "Use more partitions: raise spark.sql.shuffle.partitions."
-    if any(node.simple.startswith("AQEShuffleRead local") for node in readers):
+    if any(node.simple.startswith("AQEShuffleRead local") for node in read.readers):
         return (
             "AQE reads the rows where they were written, by as few tasks: call repartition(n) before what takes long."
         )
-    if read:
+    if read.rows:
         return "It reads only some of its partitions, as show() and LIMIT do: filter or aggregate before that."
     scans = [node for node in nodes if operators.of(node.name).kind == "scan"]
     if any("Bucketed: true" in node.simple for node in scans):
