@@ -19,7 +19,7 @@ from joinsight.findings.phrases import rows as rows_text
 from joinsight.plan import operators
 from joinsight.plan.metrics import PlanMetrics
 from joinsight.tables import JoinRow
-from joinsight.verdict.driver import COMPUTED_AGAIN, waited_for
+from joinsight.verdict.driver import COMPUTED_AGAIN, is_several
 
 EVERY = 10
 """Each tenth micro-batch is compared with others."""
@@ -35,7 +35,6 @@ _IDLE_SHARE = 0.2
 _LEAST_IN_TIME = 3
 _OFF = 0.15
 """How far the time between two starts may be from a multiple of the trigger's interval, as a share of it."""
-_LEAST_EXECUTIONS = 2
 _MUCH_LONGER = 1.5
 """The median of the later micro-batches to that of the earlier ones."""
 
@@ -254,9 +253,10 @@ def recomputed(context: PlanContext) -> Iterator[Finding]:
 
     Then only the first of them takes long.
     """
-    spent = waited_for(context.view.stored.segments)
-    if context.execution.streaming_batch_id is None or len(spent) < _LEAST_EXECUTIONS:
+    stored = context.view.stored
+    if not is_several(stored):
         return
+    spent = stored.waited_itself
     again, whole = sum(spent.values()) - max(spent.values()), context.execution.duration_ms or 0
     yield Finding(
         RECOMPUTED.id,

@@ -17,6 +17,7 @@ from joinsight.contract.micro_batch import is_stop
 from joinsight.plan.rewritten import rewritten
 from joinsight.verdict import names
 from joinsight.verdict.cause import PLACES, Cause, Code
+from joinsight.verdict.driver import is_several
 from joinsight.verdict.failure import failed_at, failure_of, first_words, readable
 from joinsight.verdict.mechanisms import TOGETHER, causes
 from joinsight.verdict.view import View
@@ -123,7 +124,7 @@ def _failed_inside(stored: StoredPlan, error: str) -> StoredPlan | None:
 def _judge(stored: StoredPlan) -> Verdict:
     view = View(stored)
     own = [_Place(view, each) for each in causes(view) if each.wall_ms > 0]
-    inner = [] if _is_several(stored) else [each for each in _nested(stored) if each.cause.wall_ms > 0]
+    inner = [] if is_several(stored) else [each for each in _nested(stored) if each.cause.wall_ms > 0]
     whole = max(1, view.wall_ms)
     all_causes = [each for each in (*own, *inner) if not (inner and each.cause.code == "nested")]
     found = sorted((*all_causes, *(_together(all_causes) if inner else ())), key=_first)
@@ -155,18 +156,13 @@ def _stage(best: _Place, found: Sequence[_Place]) -> int | None:
     return largest.stage_id if is_most else best.cause.stage_id
 
 
-def _is_several(stored: StoredPlan) -> bool:
-    """Whether it is a micro-batch whose function ran several executions: that it did may be what takes long."""
-    return stored.execution["streaming_batch_id"] is not None and len(stored.waited_itself) > 1
-
-
 def _with_longest(verdict: Verdict, stored: StoredPlan) -> Verdict:
     """The verdict on an execution that waited for others, which continues with that on the longest of these."""
     number = verdict.evidence.get("longest_execution")
     inner = next((judge(each) for each in stored.nested if each.execution["execution_id"] == number), None)
     if inner is None:
         return verdict
-    advice = verdict.next if _is_several(stored) else inner.next
+    advice = verdict.next if is_several(stored) else inner.next
     return replace(verdict, text=f"{verdict.text} In execution {number}: {inner.text}", next=advice)
 
 

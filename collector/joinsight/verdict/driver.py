@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from statistics import median_high
 
+from joinsight.analysis.stored import StoredPlan
 from joinsight.analysis.table_formats import is_compaction
 from joinsight.base.units import bytes_text, duration_text
 from joinsight.plan import operators
-from joinsight.tables import Row
 from joinsight.verdict.cause import LEAST_SHARE, MB, Cause
 from joinsight.verdict.view import LEAST_RUN_MS, View
 
@@ -240,22 +239,17 @@ COMPUTED_AGAIN = (
 )
 
 
-def waited_for(segments: Iterable[Row]) -> Mapping[int, int]:
-    """How long an execution waited for each that it started."""
-    spent: dict[int, int] = defaultdict(int)
-    for each in segments:
-        if each["cause"] == "nested" and each["nested_execution_id"] is not None:
-            spent[each["nested_execution_id"]] += each["end_ms"] - each["start_ms"]
-    return spent
+def is_several(stored: StoredPlan) -> bool:
+    """Whether it is a micro-batch whose function ran several executions: that it did may be what takes long."""
+    return stored.execution["streaming_batch_id"] is not None and len(stored.waited_itself) > 1
 
 
 def nested(view: View) -> Iterator[Cause]:
     """Executions that this one started."""
     took = view.rests.get("nested", 0)
     if took:
-        spent = waited_for(view.stored.segments)
+        spent = view.stored.waited_itself
         longest = max(spent, key=lambda number: spent[number], default=None)
-        is_batch = view.execution["streaming_batch_id"] is not None and len(spent) > 1
         yield Cause(
             "nested",
             took,
@@ -263,7 +257,7 @@ def nested(view: View) -> Iterator[Cause]:
             f"it waited {duration_text(took)} for {len(spent)} execution{'s' * (len(spent) != 1)} that it started"
             + (f", the longest is {longest}" if longest is not None else ""),
             COMPUTED_AGAIN
-            if is_batch
+            if is_several(view.stored)
             else f"Look at execution {longest}: joinsight verdict {view.execution['application_id']}/{longest}.",
             {"executions": len(spent), "longest_execution": longest or 0},
         )
