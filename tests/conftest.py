@@ -36,6 +36,7 @@ gc.disable()  # until all tests are collected: their objects stay, and each coll
 collect_ignore = ["sample_project"]  # tests of somebody else, which fail on purpose
 JAVA_OPTIONS = " ".join([*LIGHT, "-XX:+UnlockDiagnosticVMOptions", "-XX:-BytecodeVerificationRemote"])
 ON_GENERATED_HISTORY = ("tests/history/", "tests/cookbook/", "tests/dashboards/test_sql.py")
+"""The first test of these generates and stores a year, and is given the time of a long one."""
 LONG = ("tests/store/test_embedded.py", "tests/pages/test_browser.py", "tests/test_growth.py", "tests/test_fuzz.py")
 EACH_ALONE = "tests/exactness/test_exactness.py"
 WARM = ("tests/spark/", EACH_ALONE)
@@ -58,7 +59,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if item.get_closest_marker("matrix") and _version(item.nodeid) not in (*by_day, None):
             item.add_marker(pytest.mark.nightly)
         marks = {mark.name for mark in item.iter_markers()}
-        is_long = marks & {"matrix", "nightly", "cluster"}
+        is_long = marks & {"matrix", "nightly", "cluster"} or item.nodeid.startswith(ON_GENERATED_HISTORY)
         item.add_marker(pytest.mark.timeout(pace.TEST_SECONDS * (pace.LONG if is_long else 1)), append=False)
     with_spark = {item.path for item in items if item.get_closest_marker("spark")}
     later = (EACH_ALONE, ON_GENERATED_HISTORY, LONG)

@@ -33,4 +33,4 @@ PACE = float(os.environ.get(NAME) or os.environ.setdefault(NAME, f"{measure():.2
 TEST_SECONDS = 120 * PACE
 """The timeout of a test."""
 LONG = 5
-"""How many times as long a test has that `make test` leaves out."""
+"""How many times as long a test has that `make test` leaves out, or that generates a year of history first."""
