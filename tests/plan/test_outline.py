@@ -75,6 +75,9 @@ CASES = {
     "sales → by … → sum(…), max(amount)": f"""
         HashAggregate(keys=[_groupingexpression#7], functions=[sum((amount#3 * 2)), max(amount#3), sum((id#1 * 7))])
           {SALES}""",
+    "sales": f"""
+        Project | [CASE WHEN (amount#3 > 1) THEN 1 END AS CASE WHEN (amount > 1) THEN 1 END#7, 1.0 AS 1.0#8]
+          {SALES}""",
     "orders → id": "Scan parquet | [id#1] Batched: true, Location: InMemoryFileIndex(1 paths)[s3a://k@b/lake/orders]",
     "orders_* → id": "Scan csv | [id#1] Location: InMemoryFileIndex(1 paths)[file:/orders_20240131/day=3/2024-01-31]",
     "parquet files → id": "Scan parquet | [id#1] Location: FileIndex(1 paths)[file:/a/very/long/p..., Format: x",

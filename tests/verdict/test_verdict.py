@@ -863,6 +863,7 @@ def test_small_blocks_that_tiny_tasks_write_are_what_they_cost() -> None:
         ("Scan parquet t", "Lower spark.sql.files.maxPartitionBytes, "),
         ("BatchScan t", "Lower the size of the table's splits, "),
         ("Scan ExistingRDD", "Give its source more partitions "),
+        ("CollectLimit", "show(), take() and LIMIT run one task first, "),
     ],
 )
 def test_what_to_do_about_few_tasks_is_up_to_their_source(name: str, said: str) -> None:

@@ -196,6 +196,7 @@ REPLACE_DATA = "ReplaceData"
 """Replaces files of a table by others with the rows that a MERGE, UPDATE or DELETE left."""
 CONVERSIONS = ("ColumnarToRow", "RowToColumnar")
 AS_OF_JOIN = "SortMergeAsOfJoin"
+COLLECT_LIMIT = "CollectLimit"
 """Spark 4.3's join of each left row with the nearest right row of the same keys."""
 _CACHED, _CACHED_BY_NAME = "InMemoryTableScan", "Scan In-memory table"
 _LOCAL_TABLE = "LocalTableScan"
@@ -254,7 +255,7 @@ OPERATORS: tuple[Operator, ...] = (
     Operator("HashAggregate", "aggregate", is_never_larger=True, shape_name=AGGREGATE, code_prefix="hashAgg"),
     Operator("ObjectHashAggregate", "aggregate", is_never_larger=True, shape_name=AGGREGATE),
     Operator("SortAggregate", "aggregate", is_never_larger=True, shape_name=AGGREGATE, code_prefix="sortAgg"),
-    Operator("CollectLimit", "limit", shape_name="Limit"),
+    Operator(COLLECT_LIMIT, "limit", shape_name="Limit"),
     Operator(GLOBAL_LIMIT, "limit", shape_name="Limit"),
     Operator("LocalLimit", "limit", is_arrangement=True),
     Operator("WindowGroupLimit", "group_limit"),

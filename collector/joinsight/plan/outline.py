@@ -108,7 +108,7 @@ class _Outline:
         if self.where:
             text += f" where {_listed(self.where, most)}"
         steps = [step.text(most) for step in self.steps]
-        if not steps and not self.where and len(self.sources) == 1 and self.columns:
+        if not steps and not self.where and len(self.sources) == 1 and any(each != "…" for each in self.columns):
             steps = [_listed(self.columns, most)]
         return " → ".join([text, *steps] if text else steps)
 

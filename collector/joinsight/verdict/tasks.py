@@ -342,6 +342,11 @@ def _few_tasks_advice(view: View, ran: Ran) -> str:
         )
     if any("REPARTITION_BY_NUM" in node.simple for node in read.shuffles):
         return f"Remove repartition({read.partitions}), or give it more partitions: what follows runs in as many tasks."
+    if any(operators.of(node.name).name == operators.COLLECT_LIMIT for node in nodes):
+        return (
+            "show(), take() and LIMIT run one task first, and more only if its rows are too few: filter or aggregate"
+            " before that, or raise spark.sql.limit.initialNumPartitions."
+        )
     if any(row["partitioning"] == "SinglePartition" for row in read.rows):
         return (
             "All rows come together in one task, for an aggregation, a limit or a sort of all of them: do what takes"
