@@ -112,6 +112,28 @@ def test_a_command_that_only_started_others_is_compared_by_these(side: Callable[
     assert len(read_file(path)) == 1
 
 
+DELTAS_LOG = "Delta: nightly: Filtering files for query"
+HUDIS_INDEX = "org.apache.spark.sql.Dataset.collect(D.scala:1)\norg.apache.hudi.PartitionStatsIndexSupport.f(P.scala:1)"
+
+
+@pytest.mark.parametrize("own", [{"description": DELTAS_LOG}, {"call_site": HUDIS_INDEX}])
+def test_what_a_table_format_reads_for_itself_is_no_query(
+    own: dict[str, str], make_store: Callable[[], str], side: Callable[..., str], tmp_path: Path
+) -> None:
+    """Neither new nor gone, also if it fails: whether Delta reads its log depends on what the session knows of it."""
+    path = tmp_path / "with-own"
+    mine = documents(OTHERS[0])
+    path.write_bytes(mine + documents(BEFORE, execution_id=90, **own) + documents(AFTER, execution_id=91, **own))
+    done = gate(side(OTHERS[0]), str(path))
+    assert (done.exit_code, "New queries" in done.output) == (0, False), done.output
+    url = make_store()
+    with connect(url) as engine:
+        Writer(engine).write([decode_document(line) for line in path.read_bytes().splitlines()])
+    for sides in ((url, side(OTHERS[0])), (side(OTHERS[0]), url)):
+        done = gate(*sides, "--since", "2020-01-01", "--job", "sales")
+        assert (done.exit_code, "1 query compared, 1 unchanged" in done.output) == (0, True), done.output
+
+
 def test_more_shuffled_bytes_count_from_20_percent_and_1_mib(runs: list[QueryRun], tmp_path: Path) -> None:
     """From 20 % and 1 MiB on; what is accepted may grow by as much, and can be accepted again for the same reason."""
     run = replace(runs[0], numbers={**runs[0].numbers, "shuffle_write_bytes": 10 << 20})

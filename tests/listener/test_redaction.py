@@ -351,6 +351,14 @@ def test_metadata_without_literals(ask: Ask) -> None:
     }
 
 
+def test_the_table_of_a_command_without_literals(ask: Ask) -> None:
+    """It is found among the arguments, where it may be a literal; so a command is told by its line of code."""
+    metadata = {"Command": "SubqueryAlias s, (id#1L = 7), true", "Table": "`alice`.`bob`"}
+    kept, removed = ask({"metadata": metadata}, {"conf": NO_LITERALS, "metadata": metadata})
+    assert kept["metadata"] == metadata
+    assert removed["metadata"] == {"Command": "?, (id#1L = ?), true"}
+
+
 @pytest.mark.parametrize(
     ("key", "value", "problem"),
     [

@@ -13,6 +13,8 @@ from joinsight.base.errors import JoinsightError
 from joinsight.contract.decode import decode_document
 from joinsight.contract.document import Execution
 from joinsight.measuring.budgets import broken
+from joinsight.measuring.checking import Checked
+from joinsight.measuring.checking import Test as PytestTest
 from joinsight.measuring.measurement import MeasuredExecution, measured_execution
 
 CORPUS = Path(__file__).parents[1] / "corpus"
@@ -154,6 +156,23 @@ def test_wall_time_counts_a_nested_execution_once() -> None:
     wall, task = (getattr(both[0].row, column) for column in ("duration_ms", "task_time_ms"))
     assert broken([f"wall time below {wall + 1} ms", f"task time below {2 * task + 1} ms"], both) == []
     assert len(broken([f"wall time below {wall} ms", f"task time below {2 * task} ms"], both)) == 2
+
+
+def test_what_a_table_format_reads_for_itself_counts_as_no_query(tmp_path: Path) -> None:
+    """Neither it nor its joins and shuffles, nor in a golden plan; its tasks count."""
+    (line,) = (CORPUS / "spark-skewed-join-split.ndjson").read_bytes().splitlines()[-1:]
+    own = {**json.loads(line), "execution_id": 90, "description": "Delta: Compute snapshot for version: 5"}
+    document = decode_document(json.dumps(own).encode())
+    assert isinstance(document, Execution)
+    both = [measured_execution(document), *SKEWED]
+    task = SKEWED[0].row.task_time_ms or 0
+    assert broken(["exactly 1 query", "exactly 1 join", "exactly 4 shuffles", "the join is sort-merge"], both) == []
+    assert len(broken([f"task time below {2 * task} ms"], both)) == 1
+    test = PytestTest("x::y", "y", tmp_path, tmp_path / "page.html", updates=True, record=None)
+    checked = Checked(None, test)
+    checked._executions, checked._problem = tuple(both), None
+    checked.must_match()
+    assert (tmp_path / "y.plan").read_text().count("# ") == 1
 
 
 def test_no_join_at_all() -> None:

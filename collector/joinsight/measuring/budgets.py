@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from joinsight.analysis.table_formats import reads_of
 from joinsight.base.errors import JoinsightError
 from joinsight.base.severity import SEVERITIES
 from joinsight.base.units import bytes_text, duration_text
@@ -54,6 +55,12 @@ def broken(budgets: Iterable[str], executions: Executions) -> list[str]:
     return [f"{text}: {wrong}" for text, budget in read if (wrong := budget(executions))]
 
 
+def asked_for(executions: Executions) -> Executions:
+    """Without what a table format read for itself, which depends on what the session knows already."""
+    texts = ((each, {"description": each.row.description, "call_site": each.row.call_site}) for each in executions)
+    return [each for each, its in texts if not reads_of(its)]
+
+
 def _read(text: str) -> _Budget:
     words = " ".join(text.split())
     if match := _FINDING.fullmatch(words):
@@ -77,7 +84,7 @@ def _plural(text: str) -> str:
 
 
 def _joins(executions: Executions) -> list[Join]:
-    return [join for each in executions for join in joins_of(each.plan)]
+    return [join for each in asked_for(executions) for join in joins_of(each.plan)]
 
 
 _COUNTED: Mapping[str, Callable[[Executions], list[str]]] = {
@@ -92,7 +99,7 @@ _COUNTED: Mapping[str, Callable[[Executions], list[str]]] = {
 def _counted(how: str, number: int, what: str) -> _Budget:
     def check(executions: Executions) -> str | None:
         if what in _COUNTED:
-            found = _COUNTED[what](executions)
+            found = _COUNTED[what](asked_for(executions))
         else:
             strategy = _STRATEGY[what.removesuffix(" joins")]
             found = [join.name for join in _joins(executions) if join.strategy == strategy]

@@ -13,7 +13,7 @@ from joinsight.base.errors import JoinsightError
 from joinsight.base.files import write_whole
 from joinsight.driver.attach import classic_context
 from joinsight.gate.golden import difference, from_text, to_text
-from joinsight.measuring.budgets import broken
+from joinsight.measuring.budgets import asked_for, broken
 from joinsight.measuring.measurement import Measured, active_context
 
 _NOT_OF_A_FILE_NAME = re.compile(r"[^\w.=,+-]+")
@@ -72,7 +72,7 @@ class Checked(Measured):
         The file is named after the test, or `name`. Raises `AssertionError` with what changed, in sentences and lines.
         """
         __tracebackhide__ = True
-        path, found = self._test.golden_file(name), [each.section for each in self.executions if each.plan]
+        path, found = self._test.golden_file(name), [each.section for each in asked_for(self.executions) if each.plan]
         if self._test.updates:
             path.parent.mkdir(parents=True, exist_ok=True)
             content = to_text(found).encode()

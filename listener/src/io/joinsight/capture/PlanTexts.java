@@ -116,6 +116,7 @@ final class PlanTexts {
   Map<String, String> metadata(Map<String, String> raw) {
     Map<String, String> out = new TreeMap<>();
     for (Map.Entry<String, String> entry : raw.entrySet()) {
+      if (redactsLiterals && entry.getKey().equals(Commands.TABLE_KEY)) continue; // it may be of a literal
       String text = redaction.text(entry.getValue());
       boolean plain = !redactsLiterals || PLAIN_METADATA.contains(entry.getKey());
       out.put(entry.getKey(), plain ? text : structure("", text, -1));
