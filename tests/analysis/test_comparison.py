@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -90,6 +91,30 @@ def test_configuration_of_application_and_session_is_compared() -> None:
     """The session's setting counts over the application's; a setting that one leaves at its default is None."""
     b = run(configuration={"spark.a": "2", "spark.b": "x"})
     assert compare(run(), b).configuration == {"spark.a": ("1", "2"), "spark.b": (None, "x")}
+
+
+def command(*started: ComparedExecution) -> ComparedExecution:
+    """A command that started these, and read Delta's log, too."""
+    log = run(execution_id=99, description="Delta: Filtering files for query")
+    return replace(run_of(planned("Execute MergeIntoCommand")), started=[log, *started])
+
+
+def test_what_two_runs_of_a_command_started_is_compared() -> None:
+    """The same query with itself, in the order of B; Delta's reads of its log are compared as tasks only."""
+    other = "Scan parquet t | [k#1] | number of output rows=5"
+    a = command(run(execution_id=2), run_of(planned(other, execution_id=3)))
+    b = command(run(execution_id=7, spill=900_000_000), run(execution_id=8))
+    comparison = compare(a, b)
+    [slow, more, less] = comparison.parts
+    assert slow.comparison is not None and slow.is_large
+    [join, _] = slow.comparison.pairs["joins"]
+    assert [change.measure.name for change in join.changes if change.is_large] == ["spill_bytes"]
+    assert (more.a, more.b, more.comparison, more.is_large) == (None, b.started[2], None, True)
+    assert (less.a, less.b, less.comparison) == (a.started[2], None, None)
+    [alike] = compare(command(run(execution_id=2)), command(run(execution_id=5))).parts
+    assert not alike.is_large
+    [stages] = comparison.pairs["stage"]
+    assert (stages.a or {})["stages"] == 2 * len(run().stage) and (stages.b or {})["stages"] == 3 * len(run().stage)
 
 
 def test_different_queries_are_compared_too() -> None:

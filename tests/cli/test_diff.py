@@ -13,6 +13,7 @@ from tests.documents import STARTED_AT_MS, application, execution, planned
 
 from joinsight.base.errors import NotFound
 from joinsight.cli import cli
+from joinsight.contract.document import Nested
 from joinsight.store.writer import Writer
 
 HOUR = 3_600_000
@@ -33,6 +34,21 @@ def night(number: int, drawing: str = PLAN, **changes: Any) -> Any:
     return planned(drawing.format(**numbers), **{**standard, **changes})
 
 
+def merge(number: int, ms: int, **changes: Any) -> list[Any]:
+    """A MERGE that took so long, nearly all of it in the second of the two executions that it started."""
+    common = {"application_id": f"merge-{number}", "started_at_ms": STARTED_AT_MS, "job_name": "merges"}
+    ends = STARTED_AT_MS + 1_000, STARTED_AT_MS + ms
+    nested = [Nested(number + 1, STARTED_AT_MS, ends[0]), Nested(number + 2, ends[0], ends[1])]
+    log = [Nested(number + 3, STARTED_AT_MS, STARTED_AT_MS + 10)]
+    root = {"root_execution_id": number, **common}
+    return [
+        planned("Execute MergeIntoCommand", execution_id=number, nested=[*nested, *log], ended_at_ms=ends[1], **common),
+        planned("Range (0, 5)", execution_id=number + 1, ended_at_ms=ends[0], description="find", **root),
+        night(number + 2, ended_at_ms=ends[1], **{**root, "started_at_ms": ends[0], "description": "write", **changes}),
+        execution(execution_id=number + 3, description="Delta: Filtering files for query", **root),
+    ]
+
+
 @pytest.fixture(scope="module")
 def filled(engine: Engine) -> Engine:
     """Four nights: one that failed and one that is incomplete between a good and a bad one; and another query."""
@@ -45,6 +61,9 @@ def filled(engine: Engine) -> Engine:
         night(3, **slow),
         execution(application_id="other", execution_id=9, started_at_ms=STARTED_AT_MS + 1, job_name="nightly"),
         night(4, job_name="hourly"),
+        *merge(20, 5_000),
+        *merge(30, 9_000, spill=900_000_000),
+        night(34, application_id="merge-30", root_execution_id=30, description="only now"),
     ]
     Writer(engine).write(documents)
     return engine
@@ -114,6 +133,22 @@ def test_everything_is_shown_on_request(filled: Engine) -> None:
     assert [pair["changed"] for pair in rows["joins"]] == [["spill_bytes"], []]
     assert rows["joins"][0]["b"]["spill_bytes"] == 900_000_000
     assert rows["configuration"]["spark.sql.ansi.enabled"] == {"a": "true", "b": None}
+
+
+def test_what_two_runs_of_a_command_started_is_shown(filled: Engine) -> None:
+    """What differs much of the same part, and what only one started; not what Delta read of its log."""
+    shown = diff(filled, "merge-20/20", "merge-30/30").stdout
+    lines = [" ".join(line.split()) for line in shown.splitlines()]
+    at = lines.index("Both started execution 32: write")
+    assert lines[at + 1].startswith("A merge-20/22 ") and lines[at + 2].endswith(" succeeded after 8.0 s 2.0×")
+    assert lines[at + 4] == "Joins" and lines[at + 6].endswith("Inner a = c spilled, in memory 0 B 858.3 MiB")
+    assert "Only B started execution 34: only now, 1 min" in lines
+    assert "1 other execution that both started differs little." in lines
+    assert "Filtering files" not in shown
+    rows = json.loads(diff(filled, "merge-20/20", "merge-30/30", "--json").stdout)
+    assert [each["b"]["execution"]["execution_id"] for each in rows["started"]] == [31, 32, 34]
+    assert [pair["changed"] for pair in rows["started"][1]["joins"]] == [["spill_bytes"], []]
+    assert rows["started"][2]["a"] is None
 
 
 def test_different_queries_are_said_to_be(filled: Engine) -> None:

@@ -11,7 +11,7 @@ from sqlalchemy import Engine, select
 from tests.verdict.test_verdict import DOCUMENTS, document, stored
 
 from joinsight import tables
-from joinsight.analysis.rows import Rows, execution_rows
+from joinsight.analysis.rows import NO_NODE, Rows, execution_rows
 from joinsight.analysis.stored import stored_plan
 from joinsight.contract.decode import decode_document
 from joinsight.contract.document import Execution
@@ -90,6 +90,14 @@ def test_stages_that_add_up_are_one_finding() -> None:
     (row,) = found("tiny-stages")
     assert row.evidence["number"] == 2
     assert (row.wall_ms, row.node_id) == ((verdict := judge(stored("tiny-stages"))).wall_ms, verdict.nodes[0])
+
+
+def test_a_skew_in_a_stage_without_operators_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As of Hudi, which merges in RDDs: it is about the whole execution."""
+    skew = Cause("data_skew", 15_000, (), "one of 9 tasks ran for 9 s", "", {"read_ratio": 9.0}, is_place=False)
+    monkeypatch.setattr("joinsight.findings.finding.causes", lambda view: iter([skew]))
+    rows = FindingsEngine().rows(execution_rows(document("tiny")))
+    assert [(row.finding, row.node_id) for row in rows] == [("skewed-shuffle", NO_NODE)]
 
 
 @pytest.mark.parametrize(("setting", "unit"), [("wall_ms", 1.0), ("wall_share", None)])

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from hypothesis import HealthCheck, given, settings
-from tests.documents import execution, request
+from tests.documents import execution, planned, request
 from tests.findings.recorded import SMALL, recordings
 from tests.pages import history
 from tests.pages.plans import hostile, large
@@ -97,6 +97,31 @@ def test_the_page_says_what_differs() -> None:
     assert "No space left: &lt;script&gt;" in failed
     empty = compare_page(side("A", execution(plans=[])), side("B", execution(plans=[], execution_id=2)))
     assert "Neither has a plan." in empty
+
+
+def command(letter: str, *started: Side) -> Side:
+    """A run of a command that started these."""
+    its = side(letter, planned("Execute MergeIntoCommand", execution_id=90 + ord(letter)))
+    nested, runs = [each.stored for each in started], [each.run for each in started]
+    return replace(its, stored=replace(its.stored, nested=nested), run=replace(its.run, started=runs))
+
+
+def test_what_a_command_started_is_compared() -> None:
+    """Plans of the same part side by side, if they differ; a part of one run alone; a part that differs little."""
+    fast, slow, other = side("A", RUNS[0]), side("B", RUNS[-1]), side("B", recordings()["skewed"])
+    page = compare_page(command("A", fast), command("B", slow, other))
+    assert page.count('<table class="beside-each-other"') == 2
+    part = page[page.index('id="part-1"') : page.index('id="part-2"')]
+    assert "SortMergeJoin" in part and "only in B" in part
+    assert re.search(r"Execution \d+: skewed", page[page.index('id="part-2"') :])
+    again = compare_page(command("A", fast), command("B", side("B", RUNS[0])))
+    assert "are compared" not in again
+    assert "differs little" in again and again.count('<table class="beside-each-other"') == 1
+    assert "Executions that they started" not in compare_page(fast, slow)
+    many = command("A", fast)
+    many.run.execution["nested"] = 57
+    page = compare_page(many, command("B", slow))
+    assert "Of the 57 executions that A started, the longest, 1, are compared." in page
 
 
 def test_hostile_texts_are_escaped() -> None:

@@ -6,6 +6,7 @@
         configuration ──► settings that differ
         joins, shuffles, broadcasts ──► Pair: an operator in both, or in one only
         stages ──► Pair: the totals of all stages of each
+        executions that both started ──► Part: a Comparison of theirs
     a Pair ──► MeasureChange: a measure before and after, where it differs
 """
 
@@ -13,10 +14,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any, NamedTuple
 
 from sqlalchemy import Integer, Table
 
+from joinsight.analysis.parts import matched
+from joinsight.analysis.table_formats import reads_of
 from joinsight.contract.document import NOT_RUN
 from joinsight.tables import DRIVER_PHASES, Row, broadcast, driver_ms, execution, joins, shuffle, stage
 
@@ -102,6 +106,8 @@ class ComparedExecution:
     shuffle: Sequence[Row] = ()
     broadcast: Sequence[Row] = ()
     stage: Sequence[Row] = ()
+    started: Sequence[ComparedExecution] = ()
+    """The executions that it started, in the order of their start."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +184,9 @@ class Comparison:
     configuration: Mapping[str, tuple[str | None, str | None]]
     """Settings that differ, by key; None: the default."""
     pairs: Mapping[str, Sequence[Pair]] = field(default_factory=dict)
-    """By table: joins, shuffle, broadcast, and stage with one pair."""
+    """By table: joins, shuffle, broadcast, and stage with one pair, which includes the stages of what they started."""
+    parts: Sequence[Part] = ()
+    """What they started, in the order of B, then what only A did; without what a table format read for itself."""
 
     @property
     def same_query(self) -> bool | None:
@@ -191,13 +199,43 @@ class Comparison:
         return _same(self.a.execution["plan_fingerprint"], self.b.execution["plan_fingerprint"])
 
 
+@dataclass(frozen=True, slots=True)
+class Part:
+    """An execution that both runs of a command started, or only one of them."""
+
+    a: ComparedExecution | None
+    b: ComparedExecution | None
+    comparison: Comparison | None
+    """None if only one has it."""
+
+    @property
+    def is_large(self) -> bool:
+        """Whether only one has it, or what differs is more than a little."""
+        its = self.comparison
+        if its is None:
+            return True
+        is_other = its.same_plan is False or its.a.execution["state"] != its.b.execution["state"]
+        return is_other or any(pair.is_large for pair in (its.duration, *chain(*its.pairs.values())))
+
+
 def compare(a: ComparedExecution, b: ComparedExecution) -> Comparison:
     """Compare B with A, the earlier run."""
     pairs = {table: _match_by_key(table, getattr(a, table), getattr(b, table)) for table in _OPERATORS}
-    pairs["stage"] = [_pair("stage", _stage_totals(a.stage), _stage_totals(b.stage))]
+    pairs["stage"] = [_pair("stage", _stage_totals(_all_stages(a)), _stage_totals(_all_stages(b)))]
     duration = _pair("execution", a.execution, b.execution)
     settings = changed_settings(settings_of(a.application, a.execution), settings_of(b.application, b.execution))
-    return Comparison(a, b, duration, settings, pairs)
+    return Comparison(a, b, duration, settings, pairs, _parts(a, b))
+
+
+def _parts(a: ComparedExecution, b: ComparedExecution) -> Sequence[Part]:
+    mine = ([each for each in run.started if reads_of(each.execution) is None] for run in (a, b))
+    order = {id(each): number for number, each in enumerate((*b.started, *a.started))}
+    found = [Part(x, y, compare(x, y) if x and y else None) for x, y in matched(*mine)]
+    return sorted(found, key=lambda part: order[id(part.b or part.a)])
+
+
+def _all_stages(run: ComparedExecution) -> Sequence[Row]:
+    return [*run.stage, *chain.from_iterable(each.stage for each in run.started)]
 
 
 def _same(a: str | None, b: str | None) -> bool | None:

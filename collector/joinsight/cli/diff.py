@@ -21,7 +21,7 @@ from joinsight.analysis.comparison import (
 )
 from joinsight.base.units import duration_text
 from joinsight.cli.options import command, database_options
-from joinsight.present.comparison import difference, value, verdicts
+from joinsight.present.comparison import difference, not_compared, started_text, value, verdicts
 from joinsight.present.engines import engine_text
 from joinsight.present.values import execution_name, join_keys, one_line, partitioned_by, query_title, short_key, when
 from joinsight.queries import reading
@@ -57,8 +57,10 @@ def diff(database_url: str | None, data: Path | None, a: str, b: str | None, eve
     with open_store(database_url, data) as connection:
         after = reading.find_execution(connection, b or a)
         before = reading.find_execution(connection, a) if b else reading.find_previous(connection, after)
-        comparison = compare(reading.read_run(connection, before), reading.read_run(connection, after))
-        engines = {side: engine_text(reading.read_plan(connection, key)) for side, key in (("A", before), ("B", after))}
+        plans = [reading.read_plan(connection, key) for key in (before, after)]
+        runs = (reading.read_run(connection, key, its.nested) for key, its in zip((before, after), plans, strict=True))
+        comparison = compare(*runs)
+        engines = {side: engine_text(its) for side, its in zip("AB", plans, strict=True)}
     if as_json:
         click.echo(to_json({**_as_json(comparison), "engines": engines}))
         return
@@ -77,22 +79,71 @@ def print_comparison(
         if text:
             out.print(Text(f"{side}: {visible_line(text)}."), soft_wrap=True)
     _print_settings(out, comparison)
-    for name, pairs in comparison.pairs.items():
-        _print_pairs(out, name, [pair for pair in pairs if everything or pair.is_large], everything)
+    _print_tables(out, comparison, everything)
+    _print_parts(out, comparison, everything)
     if not everything:
         out.print(Text(f"\n{_FOOTNOTE}", "dim"), soft_wrap=True)
+
+
+def _print_tables(out: Console, comparison: Comparison, everything: bool) -> None:
+    for name, pairs in comparison.pairs.items():
+        title = _TITLES[name]
+        if name == "stage" and comparison.parts:
+            title += ", with those of the executions that they started"
+        _print_pairs(out, title, [pair for pair in pairs if everything or pair.is_large], everything)
+
+
+def _print_parts(out: Console, comparison: Comparison, everything: bool) -> None:
+    """Print what changed in the executions that both started, and which only one of them did."""
+    alike = 0
+    for part in comparison.parts:
+        if part.comparison is None:
+            only = part.b or part.a
+            where = "Only B started" if part.b else "Only A started"
+            if only is not None:
+                took = duration_text(only.execution["duration_ms"] or 0)
+                out.print()
+                print_line(out, Text(f"{where} {started_text(only.execution)}, {took}", "yellow"))
+        elif everything or part.is_large:
+            _print_part(out, part.comparison, everything)
+        else:
+            alike += 1
+    if alike:
+        what = (
+            "1 other execution that both started differs" if alike == 1 else f"{alike} others that both started differ"
+        )
+        out.print(Text(f"\n{what} little.", "dim"))
+    for text in not_compared(comparison):
+        out.print(Text(text, "dim"), soft_wrap=True)
+
+
+def _print_part(out: Console, its: Comparison, everything: bool) -> None:
+    out.print()
+    print_line(out, Text(f"Both started {started_text(its.b.execution)}", "bold"))
+    for letter, run in (("A", its.a), ("B", its.b)):
+        out.print(_run_line(letter, run, its), soft_wrap=True)
+    for text, is_notable in verdicts(its):
+        if is_notable:
+            out.print(Text(text, "yellow"), soft_wrap=True)
+    _print_tables(out, its, everything)
+
+
+def _run_line(letter: str, run: ComparedExecution, comparison: Comparison) -> Text:
+    """When it ran, how it ended, and of B how much longer it took."""
+    e = run.execution
+    how = e["state"] if e["duration_ms"] is None else f"{e['state']} after {duration_text(e['duration_ms'])}"
+    line = Text(f"{letter}  {execution_name(e)}  {when(e['started_at'])}  {how}")
+    if letter == "B":
+        [duration] = comparison.duration.changes
+        line.append(f"  {difference(duration)}", _style(duration) if duration.is_large else "")
+    return line
 
 
 def _print_header(out: Console, comparison: Comparison) -> None:
     print_line(out, Text(query_title(comparison.b.execution), "bold"))
     for letter, run in (("A", comparison.a), ("B", comparison.b)):
         e = run.execution
-        how = e["state"] if e["duration_ms"] is None else f"{e['state']} after {duration_text(e['duration_ms'])}"
-        line = Text(f"{letter}  {execution_name(e)}  {when(e['started_at'])}  {how}")
-        if letter == "B":
-            [duration] = comparison.duration.changes
-            line.append(f"  {difference(duration)}", _style(duration) if duration.is_large else "")
-        out.print(line, soft_wrap=True)
+        out.print(_run_line(letter, run, comparison), soft_wrap=True)
         for reason in e["incomplete"] or ():
             out.print(Text(f"   These numbers may be partial: {reason}", "yellow"), soft_wrap=True)
         if e["error"]:
@@ -111,7 +162,7 @@ def _print_settings(out: Console, comparison: Comparison) -> None:
         print_line(out, Text(f"{key:<{width}}  {before} → {after}"))
 
 
-def _print_pairs(out: Console, name: str, pairs: list[Pair], everything: bool) -> None:
+def _print_pairs(out: Console, title: str, pairs: list[Pair], everything: bool) -> None:
     if not pairs:
         return
     rows = [row for pair in pairs for row in _lines(pair, everything)]
@@ -124,7 +175,7 @@ def _print_pairs(out: Console, name: str, pairs: list[Pair], everything: bool) -
         Column("B", after, right=True),
         Column("change", how_much, right=True),
     ]
-    out.print(Text(f"\n{_TITLES[name]}", "bold"))
+    out.print(Text(f"\n{title}", "bold"))
     table.print_columns(out, columns)
 
 
@@ -163,6 +214,12 @@ def _as_json(comparison: Comparison) -> dict[str, Any]:
         "same_plan": comparison.same_plan,
         "configuration": {key: {"a": a, "b": b} for key, (a, b) in comparison.configuration.items()},
         **{name: [_pair(pair) for pair in pairs] for name, pairs in comparison.pairs.items()},
+        "started": [
+            _as_json(part.comparison)
+            if part.comparison
+            else {side: run and _run(run) for side, run in (("a", part.a), ("b", part.b))}
+            for part in comparison.parts
+        ],
     }
 
 

@@ -42,7 +42,8 @@ def export_html(
         sides = []
         for letter, name in zip("AB", filter(None, (execution, other)), strict=False):
             key = reading.find_execution(connection, name)
-            stored, run = reading.read_plan(connection, key), reading.read_run(connection, key)
+            stored = reading.read_plan(connection, key)
+            run = reading.read_run(connection, key, stored.nested)
             sides.append(Side(letter, stored, run, stored.version(None)))
     text = execution_file(sides[0].stored, sides[0].run) if other is None else comparison_file(*sides)
     if output == Path("-"):

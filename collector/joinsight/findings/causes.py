@@ -125,7 +125,9 @@ def _evaluate(kind: _Kind, context: PlanContext) -> Iterator[Finding]:
 
 
 def _finding(kind: _Kind, context: PlanContext, cause: Cause) -> Finding:
-    node_id = _about(context, cause) if kind.id == SKEWED_SHUFFLE else next(iter(cause.nodes), WHOLE_EXECUTION)
+    node_id = next(iter(cause.nodes), WHOLE_EXECUTION)
+    if kind.id == SKEWED_SHUFFLE:  # of which one task read most, if one is known
+        node_id = next((each for each in cause.nodes if each in context.shuffles), node_id)
     key = next((row.operator_key for row in context.rows.plan_node if row.node_id == node_id), None)
     return Finding(
         kind.id,
@@ -137,11 +139,6 @@ def _finding(kind: _Kind, context: PlanContext, cause: Cause) -> Finding:
         key,
         waited=Waited(cause.wall_ms),
     )
-
-
-def _about(context: PlanContext, cause: Cause) -> int:
-    """The shuffle of which one task read most, if one is known."""
-    return next((i for i in cause.nodes if i in context.shuffles), cause.nodes[0])
 
 
 def sentence(view: View, cause: Cause) -> str:

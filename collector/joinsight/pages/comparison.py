@@ -10,14 +10,14 @@ from itertools import groupby
 from typing import Any
 
 from joinsight.analysis.comparison import ComparedExecution as ComparedRun
-from joinsight.analysis.comparison import Comparison, Measure, MeasureChange, compare
+from joinsight.analysis.comparison import Comparison, Measure, MeasureChange, Part, compare
 from joinsight.analysis.stored import StoredPlan, graph_of
 from joinsight.contract.document import ENDED
 from joinsight.pages.boxes import box_of
 from joinsight.pages.environment import compare_address, render
 from joinsight.plan import operators
 from joinsight.plan.identity import Identity
-from joinsight.present.comparison import difference, value, verdicts
+from joinsight.present.comparison import difference, not_compared, started_text, value, verdicts
 from joinsight.present.engines import engine_text
 from joinsight.present.tree import PlanTree, TreeNode, plan_tree
 from joinsight.tables import Row
@@ -100,11 +100,49 @@ class Line:
         return "changed" if self.changes else "both"
 
 
+@dataclass(frozen=True, slots=True)
+class Plans:
+    """Two plans next to each other."""
+
+    a: Side
+    b: Side
+    lines: Sequence[Line]
+    duration: Words | None = None
+    """What the duration was, if these are of a part and differ much."""
+
+    @property
+    def rows(self) -> Sequence[Sequence[Line]]:
+        """The lines, `folded`."""
+        return folded(self.lines)
+
+    @property
+    def changed(self) -> Sequence[Line]:
+        """The lines of what differs."""
+        return [line for line in self.lines if line.kind != "both"]
+
+    @property
+    def counts(self) -> Counter[str]:
+        """Lines by their kind."""
+        return Counter(line.kind for line in self.lines)
+
+
+@dataclass(frozen=True, slots=True)
+class StartedPart:
+    """An execution that both started, or one of them."""
+
+    heading: str
+    only: str
+    """The letter of the one that started it; empty for both."""
+    execution: Row
+    """In B, if it is there."""
+    plans: Plans | None
+    """None if only one has it, or if it differs little."""
+
+
 def compare_page(a: Side, b: Side) -> str:
     """The page as HTML."""
     comparison = compare(a.run, b.run)
     same_run = _key(a) == _key(b)
-    tree = lines(a, b, comparison)
     totals = [*comparison.duration.changes, *comparison.pairs["stage"][0].changes]
     return render(
         "compare.html",
@@ -116,16 +154,33 @@ def compare_page(a: Side, b: Side) -> str:
         verdicts=[] if same_run else list(verdicts(comparison)),
         settings=comparison.configuration,
         totals=[] if same_run else [(_words(change), change.is_large) for change in totals if _is_known(change)],
-        lines=tree,
-        rows=folded(tree),
-        changed=[line for line in tree if line.kind != "both"],
+        plans=Plans(a, b, lines(a, b, comparison)),
+        parts=[] if same_run else [_started(part, a, b) for part in comparison.parts],
+        not_compared=list(not_compared(comparison)),
         most_listed=MOST_LISTED,
-        counts=Counter(line.kind for line in tree),
         max_depth=MAX_DEPTH,
         download_page=compare_address(
             a.stored.execution, b.stored.execution, a_version=_number(a), b_version=_number(b), download="html"
         ),
     )
+
+
+def _started(part: Part, a: Side, b: Side) -> StartedPart:
+    its = part.b or part.a
+    assert its is not None
+    heading, only = started_text(its.execution), "" if part.comparison else "B" if part.b else "A"
+    if part.comparison is None or not part.is_large:
+        return StartedPart(heading, only, its.execution, None)
+    sides = _part_of(a, part.comparison.a), _part_of(b, part.comparison.b)
+    [duration] = part.comparison.duration.changes
+    took = _words(duration) if duration.is_large else None
+    return StartedPart(heading, only, its.execution, Plans(*sides, lines(*sides, part.comparison), took))
+
+
+def _part_of(side: Side, run: ComparedRun) -> Side:
+    number = run.execution["execution_id"]
+    stored = next(each for each in side.stored.nested if each.execution["execution_id"] == number)
+    return Side(side.letter, stored, run, stored.version(None))
 
 
 def _number(side: Side) -> int | None:

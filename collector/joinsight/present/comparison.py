@@ -7,6 +7,8 @@ from typing import Any
 
 from joinsight.analysis.comparison import Comparison, MeasureChange
 from joinsight.base.units import bytes_text, duration_text, ratio_text
+from joinsight.present.values import query_title
+from joinsight.tables import Row
 
 
 def verdicts(comparison: Comparison) -> Iterator[tuple[str, bool]]:
@@ -28,6 +30,19 @@ def verdicts(comparison: Comparison) -> Iterator[tuple[str, bool]]:
         yield f"Another job: {a['job_name']} → {b['job_name']}.", True
     before, after = (run.application["spark_version"] for run in (comparison.a, comparison.b))
     yield (f"Spark {after}.", False) if before == after else (f"Another Spark: {before} → {after}.", True)
+
+
+def started_text(execution: Row) -> str:
+    """``execution 35: Writing modified data``."""
+    return f"execution {execution['execution_id']}: {query_title(execution)}"
+
+
+def not_compared(comparison: Comparison) -> Iterator[str]:
+    """What is left out of the executions that a command started."""
+    for letter, run in (("A", comparison.a), ("B", comparison.b)):
+        of, its = run.execution["nested"] or 0, len(run.started)
+        if 0 < its < of:
+            yield f"Of the {of:,} executions that {letter} started, the longest, {its}, are compared."
 
 
 def value(change: MeasureChange, value: Any) -> str:

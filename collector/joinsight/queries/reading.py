@@ -230,12 +230,16 @@ def _with_uses(connection: Connection, rows: Sequence[Row]) -> list[Row]:
     return [{**row, **uses_of(uses[row["cache_id"]])} for row in rows]
 
 
-def read_run(connection: Connection, key: Key) -> ComparedExecution:
-    """An execution's rows for `compare`."""
+def read_run(connection: Connection, key: Key, nested: Sequence[StoredPlan] = ()) -> ComparedExecution:
+    """An execution's rows for `compare`, with those of these executions that it started."""
     same = [application.c[name] == value for name, value in zip(EXECUTION_KEY[1:3], key[1:3], strict=True)]
     of_application = connection.execute(select(application).where(*same)).mappings().one()
-    operators = (_by_key(connection, table, key) for table in (joins, shuffle_table, broadcast, stage))
-    return ComparedExecution(_by_key(connection, execution, key)[0], dict(of_application), *operators)
+    its = {each.name: _by_key(connection, each, key) for each in (joins, shuffle_table, broadcast, stage)}
+    rows = _by_key(connection, execution, key)
+    complete_titles(connection, rows)
+    keys = [tuple(each.execution[name] for name in EXECUTION_KEY) for each in nested]
+    started = [read_run(connection, (k[0], k[1], k[2], k[3])) for k in keys]
+    return ComparedExecution(rows[0], dict(of_application), **its, started=started)
 
 
 def find_previous(connection: Connection, key: Key) -> Key:

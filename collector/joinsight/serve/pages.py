@@ -338,7 +338,8 @@ class Pages:
             a = _named(connection, "a", asked["a"]) if asked.get("a") else reading.find_previous(connection, b)
             sides = []
             for letter, key in (("A", a), ("B", b)):
-                stored, run = reading.read_plan(connection, key), reading.read_run(connection, key)
+                stored = reading.read_plan(connection, key)
+                run = reading.read_run(connection, key, stored.nested)
                 version = stored.version(number(asked, f"{letter.lower()}_version"))
                 sides.append(Side(letter, stored, run, version))
             if one_of("download", asked.get("download", ""), ("", "html")):

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import re
-from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
+from joinsight.analysis.parts import matched
 from joinsight.analysis.stored import StoredPlan
 from joinsight.contract.document import ENDED
 from joinsight.plan.outline import shortened
@@ -44,35 +43,13 @@ def parts(a: StoredPlan, b: StoredPlan, difference_ms: int) -> list[Part]:
 
 
 def _matched(a: StoredPlan, b: StoredPlan) -> Iterator[Part]:
-    """Executions of the same query are in the same order; then those with the same title but for numbers."""
-    left = [
+    sides = [
         [each for each in run.nested if each.execution["state"] in ENDED and each.execution["duration_ms"] is not None]
         for run in (a, b)
     ]
-    waited = a.waited, b.waited
-    for key_of in (_shape, _title):
-        groups: dict[str, tuple[list[StoredPlan], list[StoredPlan]]] = defaultdict(lambda: ([], []))
-        for side, its in enumerate(left):
-            for each in its:
-                groups[key_of(each)][side].append(each)
-        left = [[], []]
-        for first, last in groups.values():
-            both = min(len(first), len(last))
-            for one, other in zip(first, last, strict=False):
-                yield Part(one, other, _ms(waited[0], one), _ms(waited[1], other))
-            left[0] += first[both:]
-            left[1] += last[both:]
-    yield from (Part(each, None, _ms(waited[0], each), 0) for each in left[0])
-    yield from (Part(None, each, 0, _ms(waited[1], each)) for each in left[1])
+    for one, other in matched(*sides):
+        yield Part(one, other, _ms(a.waited, one), _ms(b.waited, other))
 
 
-def _shape(its: StoredPlan) -> str:
-    return its.execution["query_shape"] or f"execution {id(its)}"
-
-
-def _title(its: StoredPlan) -> str:
-    return re.sub(r"[0-9]+", "?", its.execution["title"] or "")
-
-
-def _ms(waited: Mapping[int, int], its: StoredPlan) -> int:
-    return waited.get(its.execution["execution_id"], 0)
+def _ms(waited: Mapping[int, int], its: StoredPlan | None) -> int:
+    return 0 if its is None else waited.get(its.execution["execution_id"], 0)
