@@ -44,6 +44,7 @@ def test_advice_is_tried_without_a_trace(version: str, spark_run: SparkRun, tmp_
     salt, hint = (each for each in said["rewritten"])
     assert salt["same_result"] is True and hint["same_result"] is True, said["rewritten"]
     assert said["repartitions"] == [["RepartitionByExpression"], ["Repartition"], None]
+    assert said["coalesced"] == [["Repartition"], False], "the repartition to as many stays"
     assert said["cached"] == {"same": True, "cache the aggregate with k, s, which the query makes 2 times": True}
     assert said["persistent"] == 0 and said["cached before"] in (["same"], []), "cached rows are not cached again"
     assert "joinsight_salt" in said["plans"][0] and "BroadcastHashJoin" in said["plans"][1]

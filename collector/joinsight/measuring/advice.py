@@ -33,17 +33,22 @@ from joinsight.contract.accepted_advice import AcceptedAdvice, add_to_file
 from joinsight.driver.attach import classic_context
 from joinsight.measuring import logical
 from joinsight.measuring.only_reads import only_reads, refuse_commands
-from joinsight.measuring.paired_test import LEAST_SAVING, interval, is_faster, is_hopeless, log_ratio
+from joinsight.measuring.paired_test import LEAST_SAVING, Pairs, interval, is_faster, is_hopeless, log_ratio, together
 from joinsight.measuring.proposals import SHUFFLED_TWICE, Execution, Proposal, Run, caching, proposals
 from joinsight.measuring.results import Result, result_of
 from joinsight.measuring.rewrite import Plans, repeated
 from joinsight.plan import operators
+from joinsight.plan.engines import THREADED
 from joinsight.terminal.console import text_console
 from joinsight.terminal.table import Column, lines
 
 _MOST_PAIRS = 20
+_FIRST_PAIRS = 3
+"""Pairs of a variant before the next one is tried, so that one which saves little does not take all of the budget."""
 _MOVED = 0.9
 """A number moved if it is at most this part of the baseline's."""
+_DOUBT = 0.1
+"""How much of what tasks waited for processors may be in the nature of a variant, and not chance."""
 _PATIENCE = 3.0
 """A run that takes this many times as long as the baseline's is stopped."""
 _LEAST_LIMIT_S = 10.0
@@ -203,9 +208,20 @@ def try_execution(
 class _Candidate:
     proposal: Proposal
     frame: Any
-    ratios: list[float] = field(default_factory=list)
     pairs: list[tuple[Run, Run]] = field(default_factory=list)
     """Runs of the baseline and the variant."""
+
+    def compared(self, baseline: Sequence[Run]) -> tuple[Pairs, Pairs]:
+        """By wall time, and by what it would be if tasks had not waited for processors; `baseline` are all its runs."""
+        walls, calms = ([log_ratio(of(one), of(other)) for one, other in self.pairs] for of in (_wall_ms, _calm_ms))
+        noises = (
+            [log_ratio(of(one), of(other)) for one, other in itertools.pairwise(baseline)]
+            for of in (_wall_ms, _calm_ms)
+        )
+        doubts = (_DOUBT * math.log(_stretch(one) * _stretch(other)) / 2 for one, other in self.pairs)
+        careful = [ratio - doubt for ratio, doubt in zip(calms, doubts, strict=True)]
+        wall, calm = (Pairs(ratios, noise) for ratios, noise in zip((walls, careful), noises, strict=True))
+        return wall, calm
 
     def number_before_and_after(self) -> tuple[float, float]:
         """What the proposal should lower, in runs of the baseline and of the variant: medians."""
@@ -254,7 +270,7 @@ class _Trials:
         self._plans = Plans(context)
         self._accepted: list[_Decided] = []
         self._refused: list[_Decided] = []
-        self._baseline: list[int] = []
+        self._baseline: list[Run] = []
         self._is_repeatable: bool | None = None
         self._longest_s = math.inf
         self._runs = 0
@@ -262,9 +278,9 @@ class _Trials:
     def run(self) -> Advice:
         with self._in_group():
             self._run()
-        baseline_ms = round(statistics.median(self._baseline[1:] or self._baseline))
+        baseline_ms = round(statistics.median(map(_wall_ms, self._baseline[1:] or self._baseline)))
         accepted, refused = (
-            [(each.proposal, _entry(each, baseline_ms, self._noise())) for each in decided]
+            [(each.proposal, _entry(each, baseline_ms, self._baseline)) for each in decided]
             for decided in (self._accepted, self._refused)
         )
         accepted.sort(key=lambda pair: -pair[1]["saved_ms"])
@@ -290,21 +306,29 @@ class _Trials:
             raise JoinsightError(
                 f"budget_s={self._budget_s:g} is too small: the query did not even run twice in that time."
             ) from None
-        self._baseline.append(_wall_ms(first))
+        self._baseline.append(first)
         self._longest_s = max(_LEAST_LIMIT_S, _PATIENCE * took_s)
         execution = max(first.executions, key=lambda each: each.rows.execution.duration_ms or 0)
         self._rows = execution.rows
         wanted = {row.node_id for row in execution.rows.plan_node if self._operator_key in (None, row.operator_key)}
+        undecided: list[_Candidate] = []
         for proposal in self._proposals(execution):
             if proposal.nodes and not wanted.intersection(proposal.nodes):
                 continue
             if proposal.number is None:
                 self._refuse(proposal, proposal.described, None)
-            elif self._left() < 2 * took_s:
+            elif not self._is_time_for_a_run():
                 self._refuse(proposal, self._too_small(), None)
             elif (candidate := self._candidate(proposal, baseline, expected)) is not None:
-                while self._goes_on(candidate, baseline, took_s):
-                    pass
+                for _ in range(_FIRST_PAIRS):
+                    if not self._goes_on(candidate, baseline):
+                        break
+                else:
+                    undecided.append(candidate)
+        while undecided:  # those that the first pairs speak for most
+            candidate = max(undecided, key=lambda each: together(*each.compared(self._baseline)))
+            if not self._goes_on(candidate, baseline):
+                undecided.remove(candidate)
 
     def _proposals(self, execution: Execution) -> list[Proposal]:
         found = proposals(execution)
@@ -349,50 +373,47 @@ class _Trials:
         return ""
 
     @contextmanager
-    def _refusing(self, proposal: Proposal, same_result: bool | None) -> Iterator[None]:
+    def _refusing(
+        self, proposal: Proposal, same_result: bool | None, candidate: _Candidate | None = None
+    ) -> Iterator[None]:
         """End the block and refuse the variant if a run is stopped or fails."""
         try:
             yield
         except Stopped:
             slow = f"Stopped after {self._longest_s:.0f} s: slower than the query as it is."
-            reason = self._too_small() if self._left() <= 0 else slow
-            self._refuse(proposal, reason, same_result)
+            reason = self._not_decided(candidate) if self._left() <= 0 else slow
+            self._refuse(proposal, reason, same_result, candidate)
         except Exception as error:
             self._refuse(proposal, f"It failed: {_first_line(error)}", same_result)
 
-    def _goes_on(self, candidate: _Candidate, baseline: Any, took_s: float) -> bool:
+    def _goes_on(self, candidate: _Candidate, baseline: Any) -> bool:
         """Run one more pair; False once it has been decided."""
         proposal, pairs = candidate.proposal, candidate.pairs
-        if self._left() < 2 * took_s:
-            reason = self._too_small() if len(pairs) < 2 else f"{self._so_far(candidate)} {self._too_small()}"
-            self._decide(candidate, reason)
+        if not self._is_time_for_a_run():
+            self._decide(candidate, self._not_decided(candidate))
             return False
         runs: list[Run] = []
         step = 1 if len(pairs) % 2 else -1  # the variant first: what gets faster with each run speaks against it
-        with self._refusing(proposal, True):
+        with self._refusing(proposal, True, candidate):
             if proposal.is_made_anew:
                 candidate.frame = self._frame(proposal.settings, proposal)
             runs = [self._timed(frame) for frame in (baseline, candidate.frame)[::step]]
         if not runs:
             return False
         first, second = runs[::step]
-        self._baseline.append(_wall_ms(first))
+        self._baseline.append(first)
         pairs.append((first, second))
-        candidate.ratios.append(log_ratio(_wall_ms(first), _wall_ms(second)))
         before, after = candidate.number_before_and_after()
-        if is_faster(candidate.ratios, self._noise()):
+        compared = candidate.compared(self._baseline)
+        if is_faster(*compared):
             self._decide(candidate, None)
-        elif is_hopeless(candidate.ratios, self._noise()) or len(pairs) >= _MOST_PAIRS:
+        elif is_hopeless(*compared) or len(pairs) >= _MOST_PAIRS:
             self._decide(candidate, self._so_far(candidate))
         elif len(pairs) >= 2 and after >= before:
             self._decide(candidate, f"What it should lower did not fall: {candidate.moved()}.")
         else:
             return True
         return False
-
-    def _noise(self) -> list[float]:
-        """How much runs differ that are the same."""
-        return [log_ratio(first, second) for first, second in itertools.pairwise(self._baseline)]
 
     def _decide(self, candidate: _Candidate, refusal: str | None) -> None:
         """Accept it, unless there is a reason to refuse it."""
@@ -412,15 +433,22 @@ class _Trials:
     ) -> None:
         self._refused.append(_Decided(proposal, reason, same_result, candidate))
 
-    @staticmethod
-    def _so_far(candidate: _Candidate) -> str:
-        mean = statistics.fmean(candidate.ratios)
-        saved = 100 * (1 - math.exp(-mean))
+    def _so_far(self, candidate: _Candidate) -> str:
+        wall, calm = candidate.compared(self._baseline)
+        saved = 100 * (1 - math.exp(-max(wall.mean, calm.mean)))
         if saved < -100 * LEAST_SAVING:
             return f"Slower, by {-saved:.0f} % in {len(candidate.pairs)} pairs of runs."
         if saved < 100 * LEAST_SAVING:
             return f"Not faster in {len(candidate.pairs)} pairs of runs."
         return f"Not certain: {saved:.0f} % faster on average of {len(candidate.pairs)} pairs of runs, which scatter."
+
+    def _not_decided(self, candidate: _Candidate | None) -> str:
+        is_known = candidate is not None and len(candidate.pairs) > 1
+        return f"{self._so_far(candidate)} {self._too_small()}" if candidate and is_known else self._too_small()
+
+    def _is_time_for_a_run(self) -> bool:
+        """Whether the query would end before the budget does."""
+        return 1000 * self._left() > min(map(_wall_ms, self._baseline))
 
     def _too_small(self) -> str:
         return f"The budget of {self._budget_s:g} s is too small to decide."
@@ -532,14 +560,36 @@ def _wall_ms(run: Run) -> int:
     return sum(row.duration_ms or 0 for row in rows if row.root_execution_id == row.execution_id)
 
 
-def _entry(decided: _Decided, baseline_ms: int, noise: Sequence[float]) -> dict[str, Any]:
+def _calm_ms(run: Run) -> float:
+    """What its wall time would be, if its tasks had not waited for processors."""
+    return _wall_ms(run) / _stretch(run)
+
+
+def _stretch(run: Run) -> float:
+    """How much longer than they worked its tasks took: what other programs take of processors, all its parts miss.
+
+    Reading without a wait that is measured counts, too. 1 if the CPU time of tasks is not that of their work.
+    """
+    totals = [row.totals for each in run.executions for row in each.rows.stage if row.totals is not None]
+    worked_ms = sum(
+        each.gc_time_ms + each.shuffle_fetch_wait_ms + (each.cpu_time_ns + each.shuffle_write_time_ns) / 1e6
+        for each in totals
+    )
+    names = {row.name for each in run.executions for row in each.rows.plan_node}
+    if any(operators.is_python(name) or operators.of(name).engine in THREADED for name in names):
+        return 1.0
+    return max(1.0, sum(each.run_time_ms for each in totals) / max(1.0, worked_ms))
+
+
+def _entry(decided: _Decided, baseline_ms: int, baseline: Sequence[Run]) -> dict[str, Any]:
     proposal, candidate = decided.proposal, decided.candidate
     saved: int | None = None
     low: int | None = None
     high: int | None = None
-    if candidate is not None and candidate.ratios:
-        saved = _saved(statistics.fmean(candidate.ratios), baseline_ms)
-        bounds = interval(candidate.ratios, noise)
+    if candidate is not None and candidate.pairs:
+        surer = max(candidate.compared(baseline), key=lambda each: each.evidence)
+        saved = _saved(surer.mean, baseline_ms)
+        bounds = interval(surer.log_ratios, surer.noise)
         low, high = (_saved(each, baseline_ms) if math.isfinite(each) else None for each in bounds)
     return {
         "variant": proposal.variant,

@@ -193,6 +193,11 @@ def is_repartition(node: Any, keys: Iterable[str]) -> bool:
     return _ids(keys) == _ids(key.toString() for key in _keys(node))
 
 
+def is_coalesce(node: Any, number: int) -> bool:
+    """Whether a node is the `coalesce(number)` that a query asked for."""
+    return class_name(node) == "Repartition" and not node.shuffle() and node.numPartitions() == number
+
+
 def find_input(root: Any, keys: Iterable[str], consumer: str) -> Found | None:
     """The operator that needs its input by these keys; `consumer` is the name of the physical one."""
     wanted = _ids(keys)

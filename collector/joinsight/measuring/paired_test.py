@@ -19,6 +19,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
 
 ENOUGH = 100.0
 """Evidence from which on a variant is faster: reached by chance once in 100 useless variants."""
@@ -49,17 +51,43 @@ def evidence(log_ratios: Sequence[float], noise: Sequence[float] = ()) -> float:
     return sum(_likelihood_ratio(len(log_ratios), known, score, effect) for effect in _EFFECTS) / len(_EFFECTS)
 
 
-def is_faster(log_ratios: Sequence[float], noise: Sequence[float] = ()) -> bool:
-    """Whether the variant is certainly faster, by what is worth a change; never of one pair."""
-    number = len(log_ratios)
-    return number > 1 and sum(log_ratios) >= LEAST_SAVING * number and evidence(log_ratios, noise) >= ENOUGH
+@dataclass(frozen=True)
+class Pairs:
+    """Log ratios of pairs in a measure, with those of runs that differ by chance only."""
+
+    log_ratios: Sequence[float]
+    noise: Sequence[float] = ()
+
+    @cached_property
+    def mean(self) -> float:
+        return sum(self.log_ratios) / max(1, len(self.log_ratios))
+
+    @cached_property
+    def evidence(self) -> float:
+        return evidence(self.log_ratios, self.noise)
 
 
-def is_hopeless(log_ratios: Sequence[float], noise: Sequence[float] = ()) -> bool:
+def together(wall: Pairs, calm: Pairs) -> float:
+    """The evidence of both measures: their mean, which chance makes as large as seldom as each of them."""
+    return (wall.evidence + calm.evidence) / 2
+
+
+def is_faster(wall: Pairs, calm: Pairs | None = None) -> bool:
+    """Whether the variant is certainly faster, by what is worth a change; never of one pair.
+
+    `calm` is the wall time without what tasks waited for processors: if the variant waits more than the query by
+    nature, not by chance, it saves less wall time. So that must have fallen by half as much, too.
+    """
+    calm = calm or wall
+    least = max(LEAST_SAVING, calm.mean / 2)
+    return len(wall.log_ratios) > 1 and wall.mean >= least and together(wall, calm) >= ENOUGH
+
+
+def is_hopeless(wall: Pairs, calm: Pairs | None = None) -> bool:
     """Whether more pairs are a waste: slower in two, hardly faster in three, or in eight nothing speaks for it."""
-    number = len(log_ratios)
-    least = 0 if number < 3 else LEAST_SAVING
-    return number >= 2 and (sum(log_ratios) < least * number or (number >= 8 and evidence(log_ratios, noise) <= 1))
+    number, calm = len(wall.log_ratios), calm or wall
+    saved = max(wall.mean, calm.mean)
+    return number >= 2 and (saved < (0 if number < 3 else LEAST_SAVING) or (number >= 8 and together(wall, calm) <= 1))
 
 
 def _likelihood_ratio(pairs: int, known: int, score: float, effect: float) -> float:

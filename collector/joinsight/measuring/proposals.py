@@ -5,7 +5,8 @@ Each names the number that it should lower, so that a faster run counts only if 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -17,7 +18,7 @@ from joinsight.measuring.rewrite import SALTS, Plans
 from joinsight.plan import operators
 from joinsight.tables import JoinRow, ShuffleRow
 from joinsight.verdict import names
-from joinsight.verdict.cause import Cause
+from joinsight.verdict.cause import Cause, Code
 from joinsight.verdict.mechanisms import causes
 from joinsight.verdict.view import View
 
@@ -29,6 +30,9 @@ _LEAST_SHARE = 0.1
 _SKEW = 3.0
 _PARTITION_BYTES = 64 << 20
 _NAMED = 3
+_COALESCED = re.compile(rf"{operators.COALESCE} (\d+)")
+_NEEDS_OTHERS: tuple[Code, ...] = ("join_output", "python", "small_files", "commit", "gc", "cache", "slow_host")
+"""Codes that only other code, data or machines change, whatever else is tried with their operators."""
 SHUFFLED_TWICE = "cache the rows that are shuffled twice"
 
 
@@ -115,6 +119,8 @@ def proposals(execution: Execution) -> list[Proposal]:
             found.setdefault(proposal.variant, proposal)
     for proposal in _of_query(view, execution, large):
         found.setdefault(proposal.variant, proposal)
+    for proposal in _described(view, execution, large, list(found.values())):
+        found.setdefault(proposal.variant, proposal)
     worst = sorted(large, key=lambda cause: -cause.wall_ms)
 
     def rank(proposal: Proposal) -> int:
@@ -195,22 +201,15 @@ def _of_query(view: View, execution: Execution, large: list[Cause]) -> Iterator[
         fewer = max(slots, -(-written // _PARTITION_BYTES))
         if fewer < partitions:
             yield _setting(f"{fewer:,} shuffle partitions", _partitions(fewer), TASKS, codes["tiny_tasks"].nodes)
-    if "few_tasks" in codes and keyed:
-        more = max(3 * slots, partitions)
-        coalesced = {f"{_ADAPTIVE}.coalescePartitions.enabled": "false"}
-        yield _setting(
-            f"{more:,} shuffle partitions, not coalesced",
-            _partitions(more) | coalesced,
-            LONGEST,
-            codes["few_tasks"].nodes,
-        )
-    if "few_tasks" in codes or "scan" in codes:
+    if "few_tasks" in codes:
+        yield from _more_tasks(view, execution, codes["few_tasks"], partitions)
+    reading = codes.get("few_tasks") or codes.get("scan")
+    if reading is not None and (reading.code != "scan" or reading.only_says_where):  # else it cannot be split
         read = execution.rows.execution.input_bytes or 0
         if read > slots << 20:
             split = max(1 << 20, read // (3 * slots))
-            yield _setting(
-                f"input splits of {bytes_text(split)}", {"spark.sql.files.maxPartitionBytes": f"{split}b"}, LONGEST
-            )
+            size = {"spark.sql.files.maxPartitionBytes": f"{split}b"}
+            yield _setting(f"input splits of {bytes_text(split)}", size, LONGEST)
     if "spill" in codes and keyed:
         more = 4 * max(partitions, slots)
         size = {f"{_ADAPTIVE}.advisoryPartitionSizeInBytes": "16m"}
@@ -233,17 +232,48 @@ def _of_query(view: View, execution: Execution, large: list[Cause]) -> Iterator[
     by_node = {row.node_id: row for row in shuffles}
     for cause in large:
         if cause.evidence.get("is_needless") and cause.nodes[0] in by_node:
-            yield _without(by_node[cause.nodes[0]], cause)
-    yield from _described(execution, codes)
+            yield _without(by_node[cause.nodes[0]], cause, SHUFFLED)
 
 
-def _without(row: ShuffleRow, cause: Cause) -> Proposal:
+def _more_tasks(view: View, execution: Execution, cause: Cause, partitions: int) -> Iterator[Proposal]:
+    """More shuffle partitions, or without what the query asks for: a repartition, a coalesce, a bucketed table."""
+    slots = view.slots or 1
+    shuffles = execution.rows.shuffle
+    if partitions or (shuffles and (execution.rows.execution.shuffle_partitions or slots) < slots):
+        more = max(3 * slots, partitions)
+        coalesced = {f"{_ADAPTIVE}.coalescePartitions.enabled": "false"}
+        settings = _partitions(more) | coalesced
+        yield _setting(f"{more:,} shuffle partitions, not coalesced", settings, LONGEST, cause.nodes)
+    ran = next((each for each in view.ran if each.stage_id == cause.stage_id), None)
+    for row in shuffles:
+        asked = "REPARTITION_BY_NUM" in view.plan.nodes[row.node_id].simple
+        if asked and ran is not None and ran.stage_id in (row.reduce_stages or ()) and (row.partitions or 0) < slots:
+            yield _without(row, cause, LONGEST)
+    for node in (view.plan.nodes[i] for i in ran.nodes) if ran is not None else ():
+        asks = _COALESCED.match(node.simple)
+        if asks:
+            yield _without_coalesce(int(asks[1]), cause)
+        if operators.of(node.name).kind == "scan" and "Bucketed: true" in node.simple:
+            yield _setting("without buckets", {"spark.sql.sources.bucketing.enabled": "false"}, LONGEST, cause.nodes)
+
+
+def _without_coalesce(number: int, cause: Cause) -> Proposal:
+    return Proposal(
+        f"without coalesce({number})",
+        f"# remove .coalesce({number}), or write .repartition({number}) if the number of files matters",
+        LONGEST,
+        change=lambda plans, plan, session: plans.without_coalesce(plan, number),
+        nodes=cause.nodes,
+    )
+
+
+def _without(row: ShuffleRow, cause: Cause, number: Number) -> Proposal:
     keys = tuple(row.keys or ())
     named = ", ".join([*([str(row.partitions)] if row.partitions else []), *keys])
     return Proposal(
         f"without repartition({named})",
         f"# remove .repartition({named})",
-        SHUFFLED,
+        number,
         change=lambda plans, plan, session: plans.without_repartition(plan, keys),
         nodes=cause.nodes,
     )
@@ -273,15 +303,21 @@ def _setting(variant: str, settings: Mapping[str, str], number: Number, nodes: t
     return Proposal(variant, code, number, settings, nodes=nodes)
 
 
-def _described(execution: Execution, codes: Mapping[str, Cause]) -> Iterator[Proposal]:
-    """What needs other code of the user, which cannot be derived from a plan."""
-    if "python" in codes:
+def _described(view: View, execution: Execution, large: list[Cause], tried: Collection[Proposal]) -> Iterator[Proposal]:
+    """What needs other code, data or machines, which cannot be derived from a plan: of causes without a variant."""
+    nodes = {node for each in tried for node in each.nodes}
+    known = {each.code for each in large if each.code not in _NEEDS_OTHERS and not nodes.isdisjoint(each.nodes)}
+    for cause in sorted(large, key=lambda cause: -cause.wall_ms):
+        if cause.is_together or cause.code in known or (cause.only_says_where and cause.code != "python"):
+            continue
+        known.add(cause.code)
+        place = names.operator(view, cause.nodes[0]) if cause.nodes else ""
         yield Proposal(
-            "Python function without Python",
-            codes["python"].next,
+            cause.what if place in cause.what else f"{place}: {cause.what}",
+            cause.next,
             None,
-            nodes=codes["python"].nodes,
-            described="Not tried: it needs other code of yours.",
+            nodes=cause.nodes,
+            described=f"Not tried, because no setting or hint changes it. {cause.next}",
         )
     for finding in execution.rows.finding:
         if finding.finding == "repeated-shuffle":

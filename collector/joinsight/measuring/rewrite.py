@@ -75,6 +75,11 @@ class Plans:
         found = [each for each in _with_paths(root) if logical.is_repartition(each[0], keys)]
         return self._replaced(root, found[0][1], found[0][0].child()) if len(found) == 1 else None
 
+    def without_coalesce(self, root: Any, number: int) -> Any | None:
+        """The plan without `coalesce(number)`; None unless it has exactly one."""
+        found = [each for each in _with_paths(root) if logical.is_coalesce(each[0], number)]
+        return self._replaced(root, found[0][1], found[0][0].child()) if len(found) == 1 else None
+
     def cached(self, plan: Any, session: Any) -> Any | None:
         """The plan with what it makes more than once made once, and kept on disk until `release`; None: nothing is.
 

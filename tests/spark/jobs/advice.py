@@ -140,6 +140,11 @@ repartitions = [
     )
 ]
 out["repartitions"] = repartitions
+few = plan_of(facts.coalesce(2).repartition(2).groupBy("k").count())
+out["coalesced"] = [
+    plan is not None and [each for each in map(module.logical.class_name, module.logical.nodes(plan)) if "Rep" in each]
+    for plan in (Plans(context).without_coalesce(few, number) for number in (2, 3))
+]
 sums = facts.groupBy("k").agg(F.sum("v").alias("s"))
 persistent = len(context._jsc.getPersistentRDDs())
 twice = sums.join(sums.selectExpr("k + 1 AS k", "s AS t"), "k")
