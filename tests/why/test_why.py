@@ -20,7 +20,7 @@ from joinsight.analysis.rows import execution_rows
 from joinsight.analysis.stored import StoredPlan, stored_plan
 from joinsight.base.errors import JoinsightError
 from joinsight.cli import cli
-from joinsight.contract.accepted_advice import AcceptedAdvice
+from joinsight.contract.accepted_advice import SETTING, AcceptedAdvice, add_to_file, read_file, to_setting
 from joinsight.contract.document import Execution
 from joinsight.queries import reading
 from joinsight.store.writer import Writer
@@ -320,6 +320,28 @@ def test_the_command_prints_the_contract(engine: Engine) -> None:
     assert "read 300 files, 2 before" in " ".join(run(*names).split())
     alone = json.loads(run(names[1], "--json"))
     assert alone["a"].endswith(f"/{first.execution_id}"), "the typical run before is chosen"
+
+
+def test_the_command_names_the_accepted_advice_of_a_file(engine: Engine, tmp_path: Path) -> None:
+    """From the file, by the application's setting and the database, to the words."""
+    fast, slow = document("base2"), document("bcast1")
+    joins = [{join.operator_key: join for join in execution_rows(each).joins} for each in (fast, slow)]
+    [key] = (each for each in joins[0].keys() & joins[1].keys() if joins[0][each].strategy != joins[1][each].strategy)
+    file = tmp_path / "joinsight-advice.toml"
+    accepted = AcceptedAdvice(
+        str(key), "broadcast it", 900, date(2026, 11, 27), low_ms=700, high_ms=1200, strategy=joins[1][key].strategy
+    )
+    add_to_file(file, [accepted])
+    configuration = {SETTING: to_setting(read_file(file))}
+    apps = {each.application_id: application(application_id=each.application_id) for each in (fast, slow)}
+    known = [
+        msgspec.structs.replace(each, configuration={**each.configuration, **configuration}) for each in apps.values()
+    ]
+    Writer(engine).write([*known, fast, slow])
+    url = engine.url.render_as_string(hide_password=False)
+    names = [f"{each.application_id}/{each.execution_id}" for each in (fast, slow)]
+    result = CliRunner().invoke(cli, ["why", *names], env={"JOINSIGHT_DATABASE_URL": url})
+    assert "it runs without accepted advice: broadcast it, which saved 900 ms" in " ".join(result.output.split())
 
 
 def test_markdown(engine: Engine) -> None:
