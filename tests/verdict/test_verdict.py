@@ -23,7 +23,7 @@ from joinsight.analysis.rows import execution_rows
 from joinsight.analysis.stored import StoredPlan, stored_plan
 from joinsight.cli import cli
 from joinsight.contract.decode import decode_document
-from joinsight.contract.document import Execution, Nested
+from joinsight.contract.document import Execution, Job, Nested, Spread, Stage
 from joinsight.findings import FindingsEngine, Thresholds
 from joinsight.queries import reading
 from joinsight.store.writer import Writer
@@ -932,6 +932,39 @@ def test_advice_by_words_is_for_operators_that_were_not_sampled() -> None:
     assert judge(its).next.startswith("Simplify its regular expressions: ")
     sampled = replace(its, task_times=[{**row, "method": "sampled"} for row in its.task_times])
     assert judge(sampled).next.startswith("Look at its expressions: ")
+
+
+NATIVE = """
+    CometExchange | hashpartitioning(k#1, 4) | shuffle bytes written=5, native shuffle writer time:nsTiming=300000000
+      CometProject | [(k#1 + 1) AS k#1] | {time} in this operator:nsTiming=200000, number of output rows=9000000
+        CometNativeScan parquet t | [k#1] | scan time:nsTiming=3000000000, number of output rows=9000000
+"""
+
+
+@pytest.mark.parametrize(("time", "named"), [("total time (in ms) spent", False), ("no time", True)])
+def test_what_no_native_operator_measured_is_of_none_that_measured_its_own(time: str, named: bool) -> None:
+    """In an event log, without samples: the projection handles as many rows, but says that it took no time."""
+    stage = Stage(
+        id=7,
+        attempt=0,
+        name="",
+        state="succeeded",
+        slots=1,
+        tasks=4,
+        succeeded_tasks=4,
+        run_time_ms=18_000,
+        run_time=Spread(4_500, 4_500, 4_500, 4_500, 70),
+        submitted_at_ms=STARTED_AT_MS,
+        first_launch_at_ms=STARTED_AT_MS,
+        last_finish_at_ms=STARTED_AT_MS + 18_000,
+        completed_at_ms=STARTED_AT_MS + 18_000,
+    )
+    jobs = [Job(0, STARTED_AT_MS, [7], "succeeded", STARTED_AT_MS + 18_000)]
+    its = planned(NATIVE.format(time=time), jobs=jobs, stages=[stage], ended_at_ms=STARTED_AT_MS + 18_100)
+    verdict = judge(read_back(its, 1))
+    assert ("the projection" in verdict.text) == named, verdict.text
+    assert (1 in verdict.nodes) == named
+    assert named or verdict.text.endswith("went into stage 7: its operators measured 3.3 s of its 18.0 s of task time.")
 
 
 def test_a_function_above_a_join_that_multiplies_nothing_checks_no_pairs(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -371,11 +371,11 @@ def _natively(
                 read[stage][node.id] += size
     conversions = frozenset(node.id for node in engines if operators.of(node.name).is_wrapper)
     ran = Stages(plan).ran
-    timed = {node.id for node in engines if _is_timed(node)}
+    timed = {node.id for node in engines if is_timed(node)}
     untimed_gone = Counter(
         stage
         for node in removed
-        if operators.of(node.name).engine and not _is_timed(node) and not _is_free(node)
+        if operators.of(node.name).engine and not is_timed(node) and not _is_free(node)
         for stage in {i for m in node.metrics if m.id in plan.accumulators for i in plan.accumulators[m.id].stages}
     )
     by_stage = {}
@@ -410,7 +410,7 @@ def _is_free(node: Node) -> bool:
     return operator.is_wrapper or operator.is_exchange or operator.kind == "limit" or operator.name == operators.UNION
 
 
-def _is_timed(node: Node) -> bool:
+def is_timed(node: Node) -> bool:
     """Whether its engine measures what it takes."""
     return any(metric.name in operators.of(node.name).native_times for metric in node.metrics)
 

@@ -20,7 +20,7 @@ from joinsight.plan.spark_texts import spark_graph
 from joinsight.tables import Row
 from joinsight.timing.cost import CostBreakdown, CostSubject
 from joinsight.timing.critical_path import STAGE_CAUSES
-from joinsight.timing.task_time import divide
+from joinsight.timing.task_time import divide, is_timed
 
 _FRAMES = ("codegen", "adapter", "query_stage", "shuffle_read", "reused_exchange", "reused_subquery", "subquery")
 
@@ -254,9 +254,15 @@ class View:
 
     @cached_property
     def _known(self) -> frozenset[int]:
-        """Operators of which the time is known."""
-        operators = self.breakdown.operators().items()
-        return frozenset(i for i, item in operators if item.task_time_ms or (not self.has_ended and item.wall_ms))
+        """Operators of which the time is known; what a native engine measured may be none."""
+        found = self.breakdown.operators().items()
+        known = (i for i, item in found if item.task_time_ms or (not self.has_ended and item.wall_ms))
+        return self.timed.union(known)
+
+    @cached_property
+    def timed(self) -> frozenset[int]:
+        """Operators of a native engine that measures what each takes."""
+        return frozenset(node.id for node in self.stored.plan.graph.nodes if is_timed(node))
 
     def likely_wall_of(self, node_id: int) -> int:
         """Wall time of an operator: what is known, and its likely part of what it shares with others."""

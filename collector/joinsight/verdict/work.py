@@ -217,9 +217,12 @@ def work(view: View) -> Iterator[Cause]:
     for subject, ms in view.walls.items():
         if subject.kind != "shared" or not ms or subject.name:
             continue  # those of one kind have causes of their own
-        parts = view.guesses(view.breakdown.holds(subject))
+        held = view.breakdown.holds(subject)
+        parts = view.guesses(held)
         first = max(parts, key=lambda i: parts[i], default=None)
         if first is None:
+            if view.timed.intersection(held):
+                yield _unmeasured(view, ms, subject.stage_id)
             continue
         its = known.pop(first, 0)
         is_guess = len(parts) > 1 and its < ms
@@ -245,6 +248,23 @@ def work(view: View) -> Iterator[Cause]:
             {},
             stage_of(view, writes[0]) if writes else None,
         )
+
+
+def _unmeasured(view: View, wall_ms: int, stage_id: int | None) -> Cause:
+    """What a stage of a native engine took beside what its operators measured."""
+    run_ms = sum(ran.run_ms for ran in view.ran if ran.stage_id == stage_id)
+    spent = (row for row in view.stored.task_times if row["stage_id"] == stage_id and row["node_id"] is not None)
+    measured = sum(row["task_time_ms"] for row in spent)
+    return Cause(
+        "compute",
+        wall_ms,
+        (),
+        f"its operators measured {duration_text(measured)} of its {duration_text(run_ms)} of task time",
+        "Look at its tasks: what an engine does not measure is mostly starting a call in each, and committing shuffle"
+        " files. Fewer and larger tasks do that less often.",
+        {"measured_ms": measured, "run_time_ms": run_ms},
+        stage_id,
+    )
 
 
 def _own_work(view: View, node_id: int, wall_ms: int, sampled: Sequence[int | None], *, is_guess: bool) -> Cause:
