@@ -13,6 +13,15 @@ public final class FallbacksTest {
     check("{Fallback=frame is [not] supported, and more}", window);
     check("{Fallback=f is not supported}", window.children.get(0));
     check("{}", window.children.get(1));
+    String scans = "== Extended Information (Comet) ==\nBroadcastHashJoin\n"
+        + ":-  Scan parquet shop.orders [COMET: Unsupported file format Parquet]\n"
+        + "+- CometNativeColumnarToRow\n   +-  BatchScan lake.shop.orders [COMET: not enabled, and deletes]\n";
+    PlanNode delta = node("Scan parquet shop.orders"), iceberg = node("BatchScan lake.shop.orders");
+    PlanNode join = node("BroadcastHashJoin", delta, node("CometNativeColumnarToRow", iceberg));
+    Fallbacks.addTo(join, scans);
+    check("{}", join);
+    check("{Fallback=Unsupported file format Parquet}", delta); // what Comet 1.2 reports for Delta Lake
+    check("{Fallback=not enabled, and deletes}", iceberg);
     for (String other : new String[] {null, "", "[COMET: x]", "== Extended Information (Comet) =="}) {
       PlanNode alone = node("Window");
       Fallbacks.addTo(alone, other);
