@@ -212,7 +212,7 @@ class _Candidate:
     """Runs of the baseline and the variant."""
 
     def compared(self, baseline: Sequence[Run]) -> tuple[Pairs, Pairs]:
-        """By wall time, and by what it would be if tasks had not waited for processors; `baseline` are all its runs."""
+        """By wall time, and by what it would be if tasks had not waited for processors; `baseline` are runs of it."""
         walls, calms = ([log_ratio(of(one), of(other)) for one, other in self.pairs] for of in (_wall_ms, _calm_ms))
         noises = (
             [log_ratio(of(one), of(other)) for one, other in itertools.pairwise(baseline)]
@@ -278,9 +278,9 @@ class _Trials:
     def run(self) -> Advice:
         with self._in_group():
             self._run()
-        baseline_ms = round(statistics.median(map(_wall_ms, self._baseline[1:] or self._baseline)))
+        baseline_ms = round(statistics.median(map(_wall_ms, self._warm or self._baseline)))
         accepted, refused = (
-            [(each.proposal, _entry(each, baseline_ms, self._baseline)) for each in decided]
+            [(each.proposal, _entry(each, baseline_ms, self._warm)) for each in decided]
             for decided in (self._accepted, self._refused)
         )
         accepted.sort(key=lambda pair: -pair[1]["saved_ms"])
@@ -294,6 +294,11 @@ class _Trials:
             notes,
             [each for each in entries if each is not None],
         )
+
+    @property
+    def _warm(self) -> list[Run]:
+        """Its runs but the first, which made the proposals: in a new JVM, it takes far longer than the next ones."""
+        return self._baseline[1:]
 
     def _run(self) -> None:
         baseline = self._frame({}, None)
@@ -326,7 +331,7 @@ class _Trials:
                 else:
                     undecided.append(candidate)
         while undecided:  # those that the first pairs speak for most
-            candidate = max(undecided, key=lambda each: together(*each.compared(self._baseline)))
+            candidate = max(undecided, key=lambda each: together(*each.compared(self._warm)))
             if not self._goes_on(candidate, baseline):
                 undecided.remove(candidate)
 
@@ -404,7 +409,7 @@ class _Trials:
         self._baseline.append(first)
         pairs.append((first, second))
         before, after = candidate.number_before_and_after()
-        compared = candidate.compared(self._baseline)
+        compared = candidate.compared(self._warm)
         if is_faster(*compared):
             self._decide(candidate, None)
         elif is_hopeless(*compared) or len(pairs) >= _MOST_PAIRS:
@@ -434,7 +439,7 @@ class _Trials:
         self._refused.append(_Decided(proposal, reason, same_result, candidate))
 
     def _so_far(self, candidate: _Candidate) -> str:
-        wall, calm = candidate.compared(self._baseline)
+        wall, calm = candidate.compared(self._warm)
         saved = 100 * (1 - math.exp(-max(wall.mean, calm.mean)))
         if saved < -100 * LEAST_SAVING:
             return f"Slower, by {-saved:.0f} % in {len(candidate.pairs)} pairs of runs."
