@@ -69,6 +69,16 @@ def test_what_comes_from_no_single_table_is_measured_instead(right: str, why: st
     compile(found, "printed", "exec")
 
 
+def test_what_a_server_ran_is_not_measured_in_its_client() -> None:
+    """A client of Spark Connect has no driver, so `joinsight.measure` refuses its session; SQL runs there, too."""
+    drawing = JOIN.format(filter="(amount#2 > 10.0)", right="Range | (0, 100, step=1, splits=2)")
+    its = read_back(planned(drawing, operation_id="b1b2"))
+    found = key_code(its, node(its, "join"))
+    assert "ask in a session of your own where the server runs; only the key" in found
+    assert "the session that runs the query" not in found
+    compile(found, "printed", "exec")
+
+
 def test_a_shuffle_has_one_side() -> None:
     """Also one that sorts."""
     its = stored(

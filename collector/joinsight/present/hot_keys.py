@@ -70,7 +70,7 @@ def key_code(stored: StoredPlan, node_id: int) -> str:
     try:
         return _sql(head, [_side(view, *each) for each in sides])
     except _NotSimple as error:
-        return _python(head, node_id, str(error))
+        return _python(head, node_id, str(error), is_of_server=stored.execution["operation_id"] is not None)
 
 
 def _sides(view: View, node: Node) -> list[tuple[str, int, Sequence[str]]]:
@@ -197,9 +197,14 @@ def _select(side: _Side, share: bool = False) -> str:
     return f"SELECT {keys}, count(*) AS rows{of} FROM {side.source}{where} GROUP BY {numbers}"
 
 
-def _python(head: str, node_id: int, why: str) -> str:
+def _python(head: str, node_id: int, why: str, *, is_of_server: bool) -> str:
+    where = (
+        "A server ran it for a client, which has no driver: ask in a session of your own where the server runs"
+        if is_of_server
+        else "So ask in the session that runs the query"
+    )
     return (
-        f"# {head}: {why}.\n# So ask in the session that runs the query; only the key columns are read again.\n"
+        f"# {head}: {why}.\n# {where}; only the key columns are read again.\n"
         "import joinsight\n\n"
         "with joinsight.measure(spark) as measured:\n    ...  # run the query here\n"
         f"print(measured.keys({node_id}))  # or measured.keys(), if the plan has changed since"
