@@ -237,7 +237,7 @@ def simulated(noises: Sequence[Sequence[tuple[float, float]]], saved: float = 0.
                 each.append(one - other - math.log(1 - saved))
             measures = zip(*baseline, strict=True)
             wall, calm = (
-                Pairs(each, [one - other for one, other in pairwise(measure)])
+                Pairs(each, [one - other for one, other in pairwise(measure[1:])])
                 for each, measure in zip(ratios, measures, strict=True)
             )
             if is_faster(wall, calm) or is_hopeless(wall, calm):
