@@ -38,6 +38,10 @@ def test_a_day_is_exported_and_rolled_up(engine: Engine, planted: Planted, tmp_p
         days = connection.scalar(text("SELECT count(DISTINCT day) FROM rollup_day WHERE day > '2000-01-01'"))
     assert said.startswith(f"{days} days: ") and said.endswith(" baselines as of 2026-10-30\n")
     assert "total" not in said.partition(";")[2]  # the executions of 1970 are not rolled up to be deleted
+    for table in ("execution", "joins", "shuffle", "broadcast"):
+        (tmp_path / "before" / table).mkdir(parents=True)  # what Spark writes of no rows
+    said = run(engine, "rollup", "--from", tmp_path / "before", "--since", "1999-01-01", "--until", "1999-01-02")
+    assert said.startswith("1 day: 0 ")
     said = run(engine, "rollup", "--from", tmp_path / "nowhere", "--since", "2026-11-01", code=1)
     assert "joinsight: Spark reports: [PATH_NOT_FOUND]" in said
 

@@ -112,7 +112,8 @@ def rollup(
     oldest = (now - keep).date()
     with open_database(database_url, data) as engine, ExitStack() as stack:
         check_schema(engine)
-        days = work.days_since(since, now) if since else work.stale_days(engine, oldest, now)
+        last = now - timedelta.resolution  # a day that begins at --until is not before it
+        days = work.days_since(since, last) if since else work.stale_days(engine, oldest, last)
         spark = stack.enter_context(session("joinsight rollup", master))
         if source is None:
             read = work.postgres_reader(spark, engine, connections)
@@ -121,7 +122,8 @@ def rollup(
         done = work.roll_up(engine, read, work.ranges_of(days), baselines.moment(now), connections)
         deleted = work.delete_before(engine, oldest)
         click.echo(
-            f"{done.days} days: {done.queries:,} totals of queries, {done.operators:,} of operators;"
+            f"{done.days} {'day' if done.days == 1 else 'days'}: {done.queries:,} totals of queries,"
+            f" {done.operators:,} of operators;"
             f" {done.baselines:,} baselines as of {done.as_of:%Y-%m-%d}"
             + (f"; {deleted:,} totals deleted" if deleted else "")
         )

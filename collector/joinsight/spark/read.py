@@ -91,9 +91,17 @@ def read_from(
             ]
             for share in _assign(list(_chunks(engine, table, ranges)), connections)
         ]
-    schema = ", ".join(f"`{field.name}` {_SPARK[field.arrow]}" for field in fields)
     numbers = spark.range(0, len(queries), 1, max(1, len(queries)))
-    return numbers.mapInArrow(reader(conninfo(engine), queries, fields), schema)
+    return numbers.mapInArrow(reader(conninfo(engine), queries, fields), _schema(fields))
+
+
+def schema_of(table: str) -> str:
+    """The columns of a table or view with Spark's types, as DDL."""
+    return _schema([_field(column) for column in TABLES[table].columns])
+
+
+def _schema(fields: Sequence[Field]) -> str:
+    return ", ".join(f"`{field.name}` {_SPARK[field.arrow]}" for field in fields)
 
 
 def is_partitioned(table: str) -> bool:

@@ -17,7 +17,8 @@ from sqlalchemy import Engine, Table, delete, text
 
 from joinsight import tables
 from joinsight.spark.copying import replacer
-from joinsight.spark.read import Range, read_from
+from joinsight.spark.export import DAY
+from joinsight.spark.read import Range, read_from, schema_of
 from joinsight.store import baselines
 from joinsight.store.database import conninfo
 
@@ -92,7 +93,7 @@ def parquet_reader(spark: SparkSession, path: str) -> Read:
     """Reads the Parquet that `joinsight export` wrote."""
 
     def read(table: str, columns: Sequence[str], ranges: Sequence[Range]) -> DataFrame:
-        day, started_at = f.col("day"), f.col("started_at")
+        day, started_at = f.col(DAY), f.col("started_at")
         within = [
             (day >= f.lit(since.date()))
             & (day <= f.lit(until.date()))
@@ -100,7 +101,8 @@ def parquet_reader(spark: SparkSession, path: str) -> Read:
             & (started_at < f.lit(until))
             for since, until in ranges
         ]
-        return spark.read.parquet(f"{path}/{table}").where(reduce(Column.__or__, within)).select(*columns)
+        files = spark.read.schema(f"{schema_of(table)}, `{DAY}` date")  # of no rows there is no file to tell it
+        return files.parquet(f"{path}/{table}").where(reduce(Column.__or__, within)).select(*columns)
 
     return read
 
