@@ -234,7 +234,8 @@ def test_cluster_mode(collector: Collector, jar_url: str, version: str, way: str
     job.run()
     assert [row["state"] for row in collector.executions(job.name)] == ["succeeded"] * 2
     tags = select(cluster, f"SELECT to_json(tags) FROM application WHERE job_name = '{job.name}'")
-    assert tags == {"pod": job.pod(), "pod_namespace": JOBS}
+    executors = job.pod().removesuffix("-driver") + "-exec-ID"
+    assert tags == {"pod": job.pod(), "pod_namespace": JOBS, "executor_pods": executors}
 
 
 def test_the_spool_of_a_pod(collector: Collector) -> None:

@@ -1,3 +1,5 @@
+import java.io.BufferedReader;
+import java.io.InputStreamReader;
 import java.io.OutputStream;
 import java.net.ServerSocket;
 import java.nio.file.Files;
@@ -8,7 +10,10 @@ import org.apache.hadoop.hdfs.MiniDFSCluster;
 import org.apache.hadoop.yarn.conf.YarnConfiguration;
 import org.apache.hadoop.yarn.server.MiniYARNCluster;
 
-/** HDFS and YARN with one node each: {@code Cluster FOLDER}. Writes their configuration there; ends with its input. */
+/**
+ * HDFS with one node and YARN with two: {@code Cluster FOLDER}. Writes their configuration there; a number in its input
+ * stops that node of YARN, and all ends with its input.
+ */
 public final class Cluster {
   private Cluster() {}
 
@@ -33,6 +38,7 @@ public final class Cluster {
     conf.set("yarn.nodemanager.pmem-check-enabled", "false");
     conf.set("yarn.nodemanager.resource.memory-mb", "8192");
     conf.set("yarn.nodemanager.disk-health-checker.max-disk-utilization-per-disk-percentage", "99.9");
+    conf.set("yarn.nm.liveness-monitor.expiry-interval-ms", "20000"); // ten minutes by default
     conf.set("yarn.scheduler.capacity.root.queues", "default");
     conf.set("yarn.scheduler.capacity.root.default.capacity", "100");
     conf.set("yarn.scheduler.capacity.maximum-am-resource-percent", "1.0");
@@ -42,7 +48,7 @@ public final class Cluster {
     try (ServerSocket free = new ServerSocket(0)) {
       conf.setInt("spark.shuffle.service.port", free.getLocalPort());
     }
-    MiniYARNCluster yarn = new MiniYARNCluster("yarn", 1, 1, 1);
+    MiniYARNCluster yarn = new MiniYARNCluster("yarn", 2, 1, 1);
     yarn.init(conf);
     yarn.start();
     Path unfinished = folder.resolve("unfinished");
@@ -52,7 +58,10 @@ public final class Cluster {
     Files.createDirectories(folder.resolve("conf"));
     Files.copy(unfinished, folder.resolve("conf/yarn-site.xml"));
     Files.move(unfinished, folder.resolve("conf/core-site.xml"));
-    System.in.read();
+    BufferedReader input = new BufferedReader(new InputStreamReader(System.in));
+    for (String node = input.readLine(); node != null; node = input.readLine()) {
+      yarn.getNodeManager(Integer.parseInt(node)).stop();
+    }
     yarn.stop();
     hdfs.shutdown();
   }

@@ -10,6 +10,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -32,13 +33,17 @@ HERE = Path(__file__).parent
 JOB = HERE.parent / "jobs/job.py"
 (VERSION,) = (version for version in SUPPORTED if version.startswith("4.1."))
 """The Spark with the Hadoop of the daemons."""
-LOGS = "hdfs:///logs"
+LOGS, LAKE = "hdfs:///logs", "hdfs:///lake"
 MASTER = "org.apache.spark.deploy.yarn.ApplicationMaster"
+EXECUTOR = "org.apache.spark.executor.YarnCoarseGrainedExecutorBackend"
+
+
+Daemons = tuple[subprocess.Popen[str], Path]
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """The folder of a running YARN and HDFS; `conf` in it is their configuration."""
+def daemons(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemons]:
+    """The process of a running YARN and HDFS, and its folder."""
     for command in ("mvn", "javac"):
         if not shutil.which(command):
             pytest.skip(f"needs {command}")
@@ -47,15 +52,23 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     subprocess.run(["javac", "-cp", path, "-d", folder, *HERE.glob("*.java")], check=True)
     java = ["java", *LIGHT, "-Xmx512m", "--add-opens=java.base/java.lang=ALL-UNNAMED", "-cp", path, "Cluster"]
     with (folder / "log").open("w") as log:
-        daemons = subprocess.Popen([*java, str(folder)], cwd=folder, stdin=subprocess.PIPE, stdout=log, stderr=log)
+        process = subprocess.Popen(
+            [*java, folder], cwd=folder, stdin=subprocess.PIPE, stdout=log, stderr=log, text=True
+        )
     try:
         ready = folder / "conf/core-site.xml"
-        until(lambda: ready.exists() or daemons.poll() is not None, "YARN starts")
+        until(lambda: ready.exists() or process.poll() is not None, "YARN starts")
         assert ready.exists(), (folder / "log").read_text()[-3000:]
-        yield folder
+        yield process, folder
     finally:
-        daemons.terminate()
-        daemons.communicate()
+        process.terminate()
+        process.communicate()
+
+
+@pytest.fixture
+def cluster(daemons: Daemons) -> Path:
+    """The folder of a running YARN and HDFS; `conf` in it is their configuration."""
+    return daemons[1]
 
 
 def environment(cluster: Path) -> dict[str, str]:
@@ -67,6 +80,15 @@ def environment(cluster: Path) -> dict[str, str]:
 def jars() -> str:
     """Spark's own, which are on all nodes."""
     return f"local:{pyspark_folder(VERSION)}/jars/*"
+
+
+def archive(cluster: Path) -> Path:
+    """Spark's own and the listener's, in one file."""
+    path = cluster / "jars.zip"
+    with zipfile.ZipFile(path, "w") as packed:
+        for jar in (*pyspark_folder(VERSION).glob("jars/*.jar"), listener_jar()):
+            packed.write(jar, jar.name)
+    return path
 
 
 def command(
@@ -97,6 +119,15 @@ def command(
     return [*submit, "--files", str(token), *settings, str(job), *arguments]
 
 
+def joinsight(cluster: Path, *arguments: str) -> list[str]:
+    """A command of ours under spark-submit, as docs/backfill.md has it; all nodes have this Python."""
+    script = cluster / "joinsight_command.py"
+    script.write_text("from joinsight.cli import main; main()")
+    spark = pyspark_folder(VERSION)
+    submit = [str(spark / "bin/spark-submit"), "--master", "yarn", "--conf", f"spark.yarn.jars={jars()}"]
+    return [*submit, "--conf", "spark.executor.memory=512m", str(script), *arguments]
+
+
 def stored(engine: Engine, name: str) -> list[tuple[Any, ...]]:
     """Attempt and state of each application of this name, and the states of its executions."""
     query = """
@@ -108,7 +139,7 @@ def stored(engine: Engine, name: str) -> list[tuple[Any, ...]]:
         return [tuple(row) for row in connection.execute(text(query), {"name": name})]
 
 
-@pytest.mark.parametrize("way", ["client", "cluster", "dynamic allocation", "spark.yarn.jars"])
+@pytest.mark.parametrize("way", ["client", "cluster", "dynamic allocation", "spark.yarn.jars", "spark.yarn.archive"])
 def test_a_job(cluster: Path, engine: Engine, url: str, token: Path, way: str) -> None:
     """Its queries are stored, in cluster mode with the number of the attempt; also without --jars."""
     mode, attempt = ("client", "") if way == "client" else ("cluster", "1")
@@ -117,6 +148,8 @@ def test_a_job(cluster: Path, engine: Engine, url: str, token: Path, way: str) -
         more = {"spark.dynamicAllocation.enabled": "true", "spark.shuffle.service.enabled": "true"}
     elif way == "spark.yarn.jars":
         more = {"spark.jars": "", "spark.yarn.jars": f"{jars()},file:{listener_jar()}"}
+    elif way == "spark.yarn.archive":
+        more = {"spark.jars": "", "spark.yarn.archive": f"file:{archive(cluster)}"}
     ran(*command(mode, way, url, token, more=more), env=environment(cluster))
     assert stored(engine, way) == [(attempt, "ended", ["succeeded"] * 2)]
 
@@ -158,15 +191,20 @@ def test_push_based_shuffle(cluster: Path, engine: Engine, url: str, token: Path
     assert again["merged_fetch_fallbacks"] > 0
 
 
-def master(cluster: Path, attempt: int) -> int | None:
-    """The process of the driver of this attempt in the cluster."""
+def process_of(cluster: Path, program: str, container: str) -> int | None:
+    """The process of this program in the cluster whose container has this pattern."""
     for process in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
             arguments = (process / "cmdline").read_bytes().decode().split("\0")
-            ours = (process / "cwd").resolve().is_relative_to(cluster)
-            if ours and MASTER in arguments and re.search(rf"_{attempt:02d}_000001$", (process / "cwd").resolve().name):
+            folder = (process / "cwd").resolve()
+            if folder.is_relative_to(cluster) and program in arguments and re.search(container, folder.name):
                 return int(process.name)
     return None
+
+
+def master(cluster: Path, attempt: int) -> int | None:
+    """The process of the driver of this attempt in the cluster."""
+    return process_of(cluster, MASTER, rf"_{attempt:02d}_000001$")
 
 
 def mark(engine: Engine) -> list[tuple[Any, ...]]:
@@ -196,13 +234,48 @@ def test_a_driver_that_is_killed(cluster: Path, engine: Engine, url: str, token:
 
 
 def test_event_logs_in_hdfs(cluster: Path, engine: Engine, make_store: Callable[[], str]) -> None:
-    """`joinsight backfill hdfs:///logs` reads the same executions as the listener has stored."""
+    """A backfill on YARN reads the same executions as the listener has stored; a roll-up of an export in HDFS."""
     fresh = make_store()
-    variables = {**environment(cluster), "JOINSIGHT_DATABASE_URL": fresh}
-    done = ran(sys.executable, "-m", "joinsight.cli", "backfill", "--json", LOGS, env=variables)
+    ran(*joinsight(cluster, "backfill", LOGS), env={**environment(cluster), "JOINSIGHT_DATABASE_URL": fresh})
     query = text(
         "SELECT count(*) FROM execution JOIN application USING (application_id, attempt_id) WHERE name <> 'killed'"
     )
+    totals = text("SELECT sum(executions) FROM rollup_day")
     with connect(fresh) as read, read.connect() as imported, engine.connect() as live:
         assert imported.scalar(query) == live.scalar(query) > 0
-    assert json.loads(done.stdout)
+        variables = {**environment(cluster), "JOINSIGHT_DATABASE_URL": fresh}
+        ran(*joinsight(cluster, "export", "--to", LAKE), env=variables)
+        ran(*joinsight(cluster, "rollup", "--from", LAKE, "--since", "2d"), env=variables)
+        assert imported.scalar(totals) == imported.scalar(text("SELECT count(*) FROM execution")) > 0
+
+
+@pytest.mark.parametrize("lost", ["executor", "node"])
+def test_what_ran_is_lost(daemons: Daemons, engine: Engine, url: str, token: Path, tmp_path: Path, lost: str) -> None:
+    """The query that ran on it runs again elsewhere, and the attempts of its stages are stored."""
+    process, cluster = daemons
+    go = tmp_path / "go"
+    held = command("client", lost, url, token, "held", str(go))
+    nothing = subprocess.DEVNULL
+    submitting = subprocess.Popen(held, env=environment(cluster), stdout=nothing, stderr=nothing)
+    try:
+        until(lambda: go.with_suffix(".runs").exists() or submitting.poll() is not None, "its second query runs")
+        executor = process_of(cluster, EXECUTOR, "")
+        assert executor
+        if lost == "executor":
+            os.kill(executor, signal.SIGKILL)
+        else:
+            (node,) = re.findall(r"-nm-(\d)", str(Path(f"/proc/{executor}/cwd").resolve()))
+            assert process.stdin
+            print(node, file=process.stdin, flush=True)
+        until(lambda: not Path(f"/proc/{executor}").exists(), "the executor is gone")
+        go.touch()
+        assert submitting.wait() == 0
+    finally:
+        submitting.kill()
+        submitting.wait()
+    assert stored(engine, lost) == [("", "ended", ["succeeded"] * 3)]
+    query = """
+        SELECT max(stage_attempt) FROM stage JOIN application a USING (application_id, attempt_id) WHERE a.name = :name
+    """
+    with engine.connect() as connection:
+        assert connection.scalar(text(query), {"name": lost}) > 0
