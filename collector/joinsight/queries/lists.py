@@ -28,7 +28,7 @@ from joinsight.analysis.stored import StoredPlan
 from joinsight.analysis.table_formats import READS_INDEX, READS_LOG
 from joinsight.contract.document import MAX_LONG
 from joinsight.queries.filters import FILTERS, MOST_AFTER, SORTS, Filters, Of, Sort
-from joinsight.queries.reading import Key, complete_titles, find_execution, read_plan, read_rows
+from joinsight.queries.reading import LONGEST_COMMAND, Key, complete_titles, find_execution, read_plan, read_rows
 from joinsight.queries.users import looked_up
 from joinsight.tables import (
     EXECUTION_KEY,
@@ -313,14 +313,15 @@ def _with_started(connection: Connection, key: Key) -> list[ColumnElement[bool]]
     """The condition on findings of an execution and of those that it started, as a command does."""
     started_at, application_id, attempt_id, execution_id = key
 
-    def after(source: FromClause) -> list[ColumnElement[bool]]:
-        c = source.c
-        return [c.application_id == application_id, c.attempt_id == attempt_id, c.started_at >= started_at]
+    def same(source: FromClause) -> list[ColumnElement[bool]]:
+        return [source.c.application_id == application_id, source.c.attempt_id == attempt_id]
 
     c, last = execution.c, min(execution_id + MOST_AFTER, MAX_LONG)
     its = (c.execution_id > execution_id, c.execution_id <= last, c.root_execution_id == execution_id)
-    started = connection.scalars(select(c.execution_id).where(*after(execution), *its)).all()
-    return [*after(finding), finding.c.execution_id.in_((execution_id, *started))]
+    within = c.started_at.between(started_at, started_at + LONGEST_COMMAND)
+    started = connection.execute(select(c.execution_id, c.started_at).where(*same(execution), within, *its)).all()
+    ids, times = zip((execution_id, started_at), *started, strict=True)
+    return [*same(finding), finding.c.execution_id.in_(ids), finding.c.started_at.between(started_at, max(times))]
 
 
 def _operators_of(executions: FromClause, table: Table, conditions: Sequence[ColumnElement[bool]]) -> FromClause:

@@ -74,7 +74,7 @@ def complete_titles(connection: Connection, rows: Iterable[Row]) -> None:
         .where(tuple_(*key).in_(list(bare)), root.c.nested > 0, root.c.jobs == 0)
         .where(func.strpos(root.c.description, root.c.title) == 0)
         .where(*is_its, part.c.jobs > 0, part.c.title.is_not(None), ~part.c.description.regexp_match(READS_LOG))
-        .where(part.c.started_at.between(root.c.started_at, root.c.started_at + _LONGEST_COMMAND))
+        .where(part.c.started_at.between(root.c.started_at, root.c.started_at + LONGEST_COMMAND))
         .order_by(*key, part.c.duration_ms.desc().nulls_last(), part.c.execution_id)
     )
     for *its, title in connection.execute(longest):
@@ -130,7 +130,7 @@ def read_plan(connection: Connection, key: Key) -> StoredPlan:
     inner = (c.root_execution_id == row["root_execution_id"]) & is_inner
     is_root = row["root_execution_id"] == row["execution_id"]
     until = None if is_root else row["ended_at"]  # of another one, those that began while it ran
-    started = c.started_at.between(row["started_at"], until or row["started_at"] + _LONGEST_COMMAND)
+    started = c.started_at.between(row["started_at"], until or row["started_at"] + LONGEST_COMMAND)
     keys = connection.execute(
         select(*(c[name] for name in EXECUTION_KEY))
         .where(*same, inner, started)
@@ -196,7 +196,7 @@ _BEFORE, _LONGEST_PLANNING = 50, timedelta(hours=1)
 """Among how many executions next to one, by id, and since when, those are looked for that ran for it before."""
 _NESTED = 20
 """Executions that a command started of which it is shown what they did: the longest."""
-_LONGEST_COMMAND = timedelta(days=31)
+LONGEST_COMMAND = timedelta(days=31)
 _LOCAL = re.compile(r"local\[([0-9]{1,6})(?:,\s*\d+)?\]")
 _NUMBER = re.compile("[0-9]{1,6}")
 _MOST_EARLIER = 9
