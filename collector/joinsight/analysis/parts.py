@@ -9,6 +9,9 @@ from typing import Protocol, TypeVar
 
 from joinsight.tables import Row
 
+MOST_PARTS = 20
+"""Executions that a command started of which it is shown what they did: the longest."""
+
 
 class HasExecution(Protocol):
     """An execution with more, or less, of what is stored of it."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import os
 import warnings
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
@@ -18,6 +19,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from joinsight.analysis.parts import MOST_PARTS
 from joinsight.analysis.rows import Rows, execution_rows
 from joinsight.analysis.stored import StoredPlan, stored_plan
 from joinsight.base.errors import JoinsightError
@@ -75,6 +77,8 @@ class MeasuredExecution:
     """The logical plans of the measurement, in the JVM; None: there are none."""
     advice: Sequence[AcceptedAdvice] = field(default=(), compare=False, repr=False)
     """What its application has accepted, and compares with its plans."""
+    parts: Sequence[MeasuredExecution] = field(default=(), compare=False, repr=False)
+    """The executions that it started, as a `MERGE` does, in their order; of many the longest."""
 
     def keys(self, node_id: int | None = None) -> HotKeys:
         """The most frequent keys of a join or shuffle, read again in the query's session: docs/keys.md.
@@ -162,7 +166,7 @@ class MeasuredExecution:
 
     @cached_property
     def _stored(self) -> StoredPlan:
-        return replace(stored_plan(self.rows), advice=self.advice)
+        return replace(stored_plan(self.rows), advice=self.advice, nested=[each._stored for each in self.parts])
 
     def __str__(self) -> str:
         """What `joinsight plan` prints."""
@@ -215,7 +219,7 @@ class Measured:
             documents = [(line, decode_document(line)) for line in lines]
             executions = (each for _, each in documents if isinstance(each, Execution))
             more_of_each = {"plans": handle.plans(), "advice": of_setting(self._context.getConf().get(SETTING))}
-            self._executions = tuple(replace(measured_execution(each), **more_of_each) for each in executions)
+            self._executions = _with_parts([replace(measured_execution(each), **more_of_each) for each in executions])
             self._lines = [line for line, each in documents if isinstance(each, Execution)]
             self._problem = None
         except Exception as failure:  # the block's own result or error matters more; reading the executions raises it
@@ -268,7 +272,7 @@ class Measured:
         """What `joinsight plan` prints for each execution; why there is none, if nothing could be measured."""
         if self._problem is not None:
             return f"Nothing was measured: {self._problem}"
-        return "\n\n".join(map(str, self.executions)) or "No queries ran."
+        return "\n\n".join(map(str, self._shown)) or "No queries ran."
 
     def __repr__(self) -> str:
         if self._problem is not None:
@@ -283,7 +287,24 @@ class Measured:
     def _repr_html_(self) -> str | None:
         if self._problem is not None:
             return None  # a notebook then shows the text
-        return notebook([each._stored for each in self.executions])
+        return notebook([each._stored for each in self._shown])
+
+    @property
+    def _shown(self) -> Sequence[MeasuredExecution]:
+        """Without those that are shown as a part of what started them."""
+        parts = {each.row.execution_id for root in self.executions for each in root.parts}
+        return [each for each in self.executions if each.row.execution_id not in parts]
+
+
+def _with_parts(found: Sequence[MeasuredExecution]) -> tuple[MeasuredExecution, ...]:
+    """Each with the executions that it started, if it is the outermost."""
+    started: dict[int, list[MeasuredExecution]] = defaultdict(list)
+    for each in sorted(found, key=lambda one: -(one.duration_ms or 0)):
+        its = started[each.row.root_execution_id]
+        if each.row.root_execution_id != each.row.execution_id and not each.row.is_outer and len(its) < MOST_PARTS:
+            its.append(each)
+    parts = {root: sorted(its, key=lambda one: one.row.execution_id) for root, its in started.items()}
+    return tuple(replace(each, parts=parts.get(each.row.execution_id, ())) for each in found)
 
 
 def _with_keys(execution: MeasuredExecution) -> set[int]:

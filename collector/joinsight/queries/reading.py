@@ -13,6 +13,7 @@ from typing import Any
 from sqlalchemy import Connection, Select, Table, func, select, text, tuple_
 
 from joinsight.analysis.comparison import ComparedExecution
+from joinsight.analysis.parts import MOST_PARTS
 from joinsight.analysis.stored import StoredPlan, uses_of
 from joinsight.analysis.table_formats import READS_LOG, reads_of
 from joinsight.analysis.title import is_bare_command, title_of_command
@@ -135,7 +136,7 @@ def read_plan(connection: Connection, key: Key) -> StoredPlan:
         select(*(c[name] for name in EXECUTION_KEY))
         .where(*same, inner, started)
         .order_by(c.duration_ms.desc().nulls_last(), c.execution_id)
-        .limit(_NESTED)
+        .limit(MOST_PARTS)
     )
     return replace(stored, nested=[_read_plan(connection, (k[0], k[1], k[2], k[3])) for k in sorted(map(tuple, keys))])
 
@@ -194,8 +195,6 @@ def _fallbacks(connection: Connection, key: Key, settings: Mapping[str, str]) ->
 
 _BEFORE, _LONGEST_PLANNING = 50, timedelta(hours=1)
 """Among how many executions next to one, by id, and since when, those are looked for that ran for it before."""
-_NESTED = 20
-"""Executions that a command started of which it is shown what they did: the longest."""
 LONGEST_COMMAND = timedelta(days=31)
 _LOCAL = re.compile(r"local\[([0-9]{1,6})(?:,\s*\d+)?\]")
 _NUMBER = re.compile("[0-9]{1,6}")
