@@ -244,9 +244,8 @@ def _even(view: View, found: list[Cause]) -> Verdict:
     number = len({i for each in places for i in each.nodes})
     text = f"Nothing stands out in {duration_text(whole)}{'' if view.has_ended else ' so far'}"
     if largest is not None:
-        text += (
-            f": {number} operators share the time, the largest part is {100 * largest.wall_ms / max(1, whole):.0f} %"
-        )
+        shared = f" {number} operators share the time," if number > 1 else ""
+        text += f":{shared} the largest part is {100 * largest.wall_ms / max(1, whole):.0f} %"
         together = largest.evidence.get("number")
         if together:
             text += f" ({together} {TOGETHER[largest.code]})"
