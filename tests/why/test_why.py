@@ -322,7 +322,7 @@ def test_the_command_prints_the_contract(engine: Engine) -> None:
     assert alone["a"].endswith(f"/{first.execution_id}"), "the typical run before is chosen"
 
 
-def test_the_command_names_the_accepted_advice_of_a_file(engine: Engine, tmp_path: Path) -> None:
+def test_the_command_names_the_accepted_advice_of_a_file(empty: Engine, tmp_path: Path) -> None:
     """From the file, by the application's setting and the database, to the words."""
     fast, slow = document("base2"), document("bcast1")
     joins = [{join.operator_key: join for join in execution_rows(each).joins} for each in (fast, slow)]
@@ -337,8 +337,8 @@ def test_the_command_names_the_accepted_advice_of_a_file(engine: Engine, tmp_pat
     known = [
         msgspec.structs.replace(each, configuration={**each.configuration, **configuration}) for each in apps.values()
     ]
-    Writer(engine).write([*known, fast, slow])
-    url = engine.url.render_as_string(hide_password=False)
+    Writer(empty).write([*known, fast, slow])
+    url = empty.url.render_as_string(hide_password=False)
     names = [f"{each.application_id}/{each.execution_id}" for each in (fast, slow)]
     result = CliRunner().invoke(cli, ["why", *names], env={"JOINSIGHT_DATABASE_URL": url})
     assert "it runs without accepted advice: broadcast it, which saved 900 ms" in " ".join(result.output.split())
