@@ -61,6 +61,13 @@ def test_a_finding_says_what_the_verdict_says(name: str) -> None:
     assert verdict.text.partition(": ")[2].partition(". ")[0].rstrip(".") in row.title
 
 
+def test_a_plan_that_became_empty_has_the_findings_of_what_ran() -> None:
+    """They are about the whole execution: the final plan has no such node."""
+    (row,) = found("empty-plan")
+    assert (row.finding, row.node_id) == ("expensive-expression", -1)
+    assert (row.wall_ms, [row.operator_key]) == (judge(its := stored("empty-plan")).wall_ms, [*judge(its).operators])
+
+
 def test_the_other_side_of_an_anti_join_cannot_be_broadcast() -> None:
     (row,) = (each for each in found("broadcast-for-anti-join") if each.finding == "broadcast-not-worth-it")
     assert " A LeftAnti join cannot broadcast the other side: " in row.advice

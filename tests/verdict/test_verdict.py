@@ -967,6 +967,31 @@ def test_what_no_native_operator_measured_is_of_none_that_measured_its_own(time:
     assert named or verdict.text.endswith("went into stage 7: its operators measured 3.3 s of its 18.0 s of task time.")
 
 
+def test_a_plan_that_became_empty_is_judged_as_it_ran() -> None:
+    """No row passed a regular expression: AQE put an empty table in place of the filter, whose stage took the time."""
+    its = stored("empty-plan")
+    assert [node.name for node in its.plan.graph.nodes] == ["AdaptiveSparkPlan", "LocalTableScan"]
+    verdict = judge(its)
+    assert (verdict.code, verdict.stage) == ("compute", 2)
+    assert "went into the filter (isnotnull(txt) AND RLIKE(txt," in verdict.text
+    assert "75 % of it went into regular expressions" in verdict.text
+    assert verdict.next.startswith("Simplify its regular expressions: ")
+    assert verdict.operators == (View(its).keys[6],)
+    assert verdict.nodes == ()  # the final plan has no such node
+    its.execution.update(state="failed", error="java.lang.IllegalStateException: no rows")
+    assert judge(its).nodes == ()
+
+
+def test_without_samples_the_operator_of_a_plan_that_became_empty_is_a_guess() -> None:
+    its = stored("empty-plan")
+    unsampled = replace(its, task_times=[{**row, "work": None} for row in its.task_times])
+    assert "cannot be told apart; probably most of it into the one" in judge(unsampled).text
+    names = [*its.versions[1]["nodes"]]
+    names[5] = {**names[5], "simple": "Project [RLIKE(txt#11, a+) AS g#12L]"}
+    two = replace(its, versions=[its.versions[0], {**its.versions[1], "nodes": names}, its.versions[2]])
+    assert judge(two).evidence["is_estimate"]  # both have a regular expression
+
+
 def test_a_function_above_a_join_that_multiplies_nothing_checks_no_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "which checks the 600,000 rows of the join on plz" in judge(stored("udf-of-a-join")).text
     monkeypatch.setattr("joinsight.verdict.work._LEAST_RATIO", 100.0)

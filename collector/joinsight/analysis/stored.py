@@ -170,6 +170,18 @@ class StoredPlan:
         return PlanMetrics(graph_of(version), _measured(self.metrics))
 
     @cached_property
+    def as_it_ran(self) -> StoredPlan:
+        """Itself; with an earlier plan as its final one where AQE left nothing of what ran, because no row passed."""
+        if len(self.versions) < 2 or _has_run(self.plan):
+            return self
+        ran = {row["stage_id"] for row in self.stages if row["run_time_ms"]}
+        for number in range(len(self.versions) - 1, 0, -1):
+            earlier = replace(self, versions=self.versions[:number], shuffles=[], caches=[])
+            if ran & earlier.breakdown.stages.ran.keys():
+                return earlier
+        return self
+
+    @cached_property
     def breakdown(self) -> CostBreakdown:
         """What the execution cost."""
         return _breakdown(self.plan, self.segments, self.task_times, self.shuffles)
@@ -217,6 +229,12 @@ class StoredPlan:
         if not 0 <= number < len(self.versions):
             raise NotFound(f"No plan version {number}; the versions are 0 to {len(self.versions) - 1}.")
         return self.versions[number]
+
+
+def _has_run(plan: PlanMetrics) -> bool:
+    """Whether tasks measured something at one of its nodes."""
+    measured = (each for node in plan.graph.nodes for each in plan.metrics(node).values())
+    return any(each.max_stage is not None and (each.sum or 0) > 0 for each in measured)
 
 
 def is_nested(item: Item) -> bool:

@@ -38,7 +38,7 @@ class _Kind:
 
 def _has_keys(context: PlanContext, cause: Cause) -> bool:
     """Others compare all pairs of rows: nested-loop-join."""
-    return not operators.of(context.plan.nodes[cause.nodes[0]].name).compares_pairs
+    return not operators.of(context.view.plan.nodes[cause.nodes[0]].name).compares_pairs
 
 
 def _is_large(context: PlanContext, cause: Cause) -> bool:
@@ -57,7 +57,7 @@ def _is_expensive(context: PlanContext, cause: Cause) -> bool:
         cause.only_says_where
         and bool(cause.nodes)
         and not cause.evidence.get("is_estimate")
-        and bool(cause.evidence.get("is_slow") or is_heavy(context.plan.nodes[cause.nodes[0]]))
+        and bool(cause.evidence.get("is_slow") or is_heavy(context.view.plan.nodes[cause.nodes[0]]))
     )
 
 
@@ -128,15 +128,14 @@ def _finding(kind: _Kind, context: PlanContext, cause: Cause) -> Finding:
     node_id = next(iter(cause.nodes), WHOLE_EXECUTION)
     if kind.id == SKEWED_SHUFFLE:  # of which one task read most, if one is known
         node_id = next((each for each in cause.nodes if each in context.shuffles), node_id)
-    key = next((row.operator_key for row in context.rows.plan_node if row.node_id == node_id), None)
     return Finding(
         kind.id,
         kind.severity,
         f"{first_up(sentence(context.view, cause))}.",
         {name: each for name, each in cause.evidence.items() if not isinstance(each, str)},
         cause.next,
-        node_id,
-        key,
+        node_id if context.view.is_final else WHOLE_EXECUTION,
+        context.view.keys.get(node_id),
         waited=Waited(cause.wall_ms),
     )
 

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any, NamedTuple, Protocol
 
 from joinsight.analysis.rows import Rows
-from joinsight.analysis.stored import stored_plan
+from joinsight.analysis.stored import StoredPlan, stored_plan
 from joinsight.contract.incomplete import APPROXIMATED
 from joinsight.findings.batch import CompletedBatch
 from joinsight.findings.thresholds import Thresholds
@@ -159,10 +159,14 @@ class PlanContext:
     @cached_property
     def view(self) -> View:
         """The execution as the verdict sees it."""
-        view = View(stored_plan(self.rows))
+        view = View(self._stored)
         if not self.takes_long or self.is_running or not may_be_contended(view):
             return view
-        return View(replace(view.stored, earlier=self.history.runs(self.execution)))
+        return View(replace(self._stored, earlier=self.history.runs(self.execution)))
+
+    @cached_property
+    def _stored(self) -> StoredPlan:
+        return stored_plan(self.rows)
 
     @cached_property
     def causes(self) -> Sequence[Cause]:
@@ -193,7 +197,7 @@ class PlanContext:
     @property
     def plan(self) -> PlanMetrics:
         """The final plan with what was measured at its nodes."""
-        return self.view.plan
+        return self._stored.plan
 
     def stages(self, ids: Iterable[int]) -> list[StageRow]:
         """The attempts of these stages that ran."""

@@ -118,6 +118,12 @@ def work_text(work: str) -> str:
     return WORKS.get(work, work)
 
 
+def single_of(nodes: Iterable[Node], work: str) -> int | None:
+    """The only one of these operators whose text has what does a kind of work; None: none, or several."""
+    does = _EXPRESSIONS.get(work)
+    return None if does is None else _single([node for node in nodes if does.search(node.simple)])
+
+
 def kinds_of_work(task_times: Iterable[Mapping[str, Any]]) -> list[tuple[str, float]]:
     """The kinds of work of these rows of `task_time`, with their shares of the time, the largest first."""
     total = 0

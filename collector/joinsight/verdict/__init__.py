@@ -111,7 +111,8 @@ def _ended_early(stored: StoredPlan) -> Verdict:
         nodes = largest.nodes
         text, advice = f"{text} {first_up(largest.what)}.", largest.next
     keys = tuple(key for i in nodes if (key := view.keys.get(i)))
-    return Verdict("failed", 1.0, whole, keys, stage, evidence, text, advice, nodes if inner is stored else ())
+    is_own = inner is stored and view.is_final
+    return Verdict("failed", 1.0, whole, keys, stage, evidence, text, advice, nodes if is_own else ())
 
 
 def _failed_inside(stored: StoredPlan, error: str) -> StoredPlan | None:
@@ -139,7 +140,7 @@ def _judge(stored: StoredPlan) -> Verdict:
     text = _text(best, wall, whole, [each.cause for each in found])
     evidence = cause.evidence if best.started is None else {**cause.evidence, "execution": best.started}
     evidence = evidence if best.executions == 1 else {**evidence, "executions": best.executions}
-    nodes = cause.nodes if best.started is None else ()
+    nodes = cause.nodes if best.started is None and view.is_final else ()
     stage = _stage(best, found)
     is_short = view.has_ended and whole < _SHORT_MS and cause.code in _FIXED
     advice = _SHORT if is_short else cause.next
@@ -269,7 +270,7 @@ def _even(view: View, found: list[Cause]) -> Verdict:
         evidence,
         f"{text}.",
         advice if view.has_ended else "It is still running.",
-        nodes,
+        nodes if view.is_final else (),
     )
 
 

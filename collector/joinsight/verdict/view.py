@@ -75,9 +75,11 @@ class View:
     """An execution as the verdict sees it."""
 
     def __init__(self, stored: StoredPlan) -> None:
-        self.stored = stored
+        self.stored = stored.as_it_ran
+        self.is_final = self.stored is stored
+        """Whether its plan is the final one, and not the last of which anything ran."""
         self.execution = stored.execution
-        self.plan = stored.plan
+        self.plan = self.stored.plan
         self.has_ended = self.execution["state"] in ENDED
         self._guessed: dict[CostSubject, Mapping[int, float]] = {}
         self._handled_by: dict[int, float] = {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from joinsight.base.units import duration_text
 from joinsight.plan import operators
@@ -13,7 +13,7 @@ from joinsight.plan.operators import OUTPUT_ROWS, PYTHON_TIME
 from joinsight.plan.texts import join_text
 from joinsight.tables import Row
 from joinsight.timing.cost import CostSubject
-from joinsight.timing.task_time import kinds_of_work, work_text
+from joinsight.timing.task_time import kinds_of_work, single_of, work_text
 from joinsight.verdict import names
 from joinsight.verdict.cause import BESIDE_SKEW, Cause, rows_text, stage_of
 from joinsight.verdict.tasks import SKEWED, ratio_of
@@ -219,24 +219,28 @@ def work(view: View) -> Iterator[Cause]:
             continue  # those of one kind have causes of their own
         held = view.breakdown.holds(subject)
         parts = view.guesses(held)
-        first = max(parts, key=lambda i: parts[i], default=None)
+        rows = list(_task_times(view, (), subject.stage_id)) if subject.node_id is None else []
+        kind, share = _work(rows)
+        named = single_of(map(view.plan.nodes.__getitem__, parts), kind) if share >= _MOST_WORK else None
+        first = max(parts, key=lambda i: parts[i], default=None) if named is None else named
         if first is None:
             if view.timed.intersection(held):
                 yield _unmeasured(view, ms, subject.stage_id)
             continue
         its = known.pop(first, 0)
-        is_guess = len(parts) > 1 and its < ms
+        is_guess = len(parts) > 1 and its < ms and named is None
         if operators.of(view.plan.nodes[first].name).kind == "write" and not is_guess:
             written += ms + its
             continue
-        yield _own_work(view, first, ms + its, (first, subject.node_id), is_guess=is_guess)
+        rows += _task_times(view, (first, subject.node_id))
+        yield _own_work(view, first, ms + its, (first, subject.node_id), rows, is_guess=is_guess)
     for node_id, ms in known.items():
         node = view.plan.nodes[node_id]
         kind = operators.of(node.name).kind
         if kind == "write":
             written += ms
         elif kind not in ("scan", "shuffle", "broadcast") and not operators.is_python(node.name):
-            yield _own_work(view, node_id, ms, (node_id,), is_guess=False)
+            yield _own_work(view, node_id, ms, (node_id,), list(_task_times(view, (node_id,))), is_guess=False)
     if written:
         writes = tuple(node.id for node in view.of_kind("write"))
         yield Cause(
@@ -267,8 +271,10 @@ def _unmeasured(view: View, wall_ms: int, stage_id: int | None) -> Cause:
     )
 
 
-def _own_work(view: View, node_id: int, wall_ms: int, sampled: Sequence[int | None], *, is_guess: bool) -> Cause:
-    """`sampled`: the nodes that its samples are of: it, its codegen stage."""
+def _own_work(
+    view: View, node_id: int, wall_ms: int, sampled: Sequence[int | None], times: Sequence[Row], *, is_guess: bool
+) -> Cause:
+    """`sampled`: the nodes that its samples are of: it, its codegen stage. `times`: its rows of `task_time`."""
     node = view.plan.nodes[node_id]
     rows = max([view.rows(i) or 0 for i in (node_id, *view.plan.inputs(node))])
     pairs = _pairs(view, node)
@@ -278,7 +284,7 @@ def _own_work(view: View, node_id: int, wall_ms: int, sampled: Sequence[int | No
     if is_guess:
         likely = f"compared up to {rows_text(pairs).replace('row', 'pair')} of rows" if pairs else "handled most rows"
         what = f"probably most of it into the one that {likely}"
-    work, share = _work(view, sampled)
+    work, share = _work(times)
     if work:
         what = f"{what}; {100 * share:.0f} % of it went into {work_text(work)}"
     is_slow = not operators.of(node.name).compares_pairs and view.takes_long_for_a_row(sampled, rows)
@@ -288,7 +294,7 @@ def _own_work(view: View, node_id: int, wall_ms: int, sampled: Sequence[int | No
         wall_ms,
         (node_id,),
         what,
-        advice or _advice_by_text(view, node, sampled) or _compute_advice(view, node),
+        advice or _advice_by_text(node, times) or _compute_advice(view, node),
         {
             "rows": rows,
             "is_estimate": int(is_guess),
@@ -299,11 +305,10 @@ def _own_work(view: View, node_id: int, wall_ms: int, sampled: Sequence[int | No
     )
 
 
-def _advice_by_text(view: View, node: Node, sampled: Sequence[int | None]) -> str:
+def _advice_by_text(node: Node, times: Iterable[Row]) -> str:
     """What to do about an operator whose work was not sampled, by the functions that it calls."""
-    samples = _task_times(view, sampled)
     is_one = operators.of(node.name).kind in ("filter", "project") and not any(
-        row["method"] == "sampled" for row in samples
+        row["method"] == "sampled" for row in times
     )
     return next((_WORK_ADVICE[work] for word, work in _WORDS.items() if is_one and word in node.simple), "")
 
@@ -314,13 +319,16 @@ def _pairs(view: View, node: Node) -> int:
     return math.prod(rows or 0 for rows in sides) if len(sides) == 2 else 0
 
 
-def _task_times(view: View, nodes: Sequence[int | None]) -> Iterator[Row]:
-    return (row for row in view.stored.task_times if row["node_id"] is not None and row["node_id"] in nodes)
+def _task_times(view: View, nodes: Sequence[int | None], stage: int | None = None) -> Iterator[Row]:
+    """Those of nodes, or those of a stage that are of no node."""
+    for row in view.stored.task_times:
+        if row["node_id"] in nodes if row["node_id"] is not None else row["stage_id"] == stage:
+            yield row
 
 
-def _work(view: View, nodes: Sequence[int | None]) -> tuple[str, float]:
-    """The kind of work that most of the task time of nodes went into, and its share; empty if none stands out."""
-    work, share = next(iter(kinds_of_work(_task_times(view, nodes))), ("", 0.0))
+def _work(times: Sequence[Row]) -> tuple[str, float]:
+    """The kind of work that most of the task time of rows went into, and its share; empty if none stands out."""
+    work, share = next(iter(kinds_of_work(times)), ("", 0.0))
     return (work, share) if share >= _MUCH_WORK else ("", 0.0)
 
 
