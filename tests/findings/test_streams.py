@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import accumulate, pairwise
 from typing import Any
 
@@ -13,9 +14,13 @@ from tests.documents import STARTED_AT_MS, execution, planned
 
 from joinsight import tables
 from joinsight.analysis.rows import execution_rows
+from joinsight.analysis.stored import StoredPlan, stored_plan
 from joinsight.contract.document import Execution, Job, Nested, Stage
 from joinsight.findings import FindingsEngine
+from joinsight.findings.finding import NoHistory
 from joinsight.store.writer import Writer
+from joinsight.tables import ExecutionRow
+from joinsight.verdict import judge
 
 QUERY, RUN = (str(uuid.UUID(int=number)) for number in (1, 2))
 LAST = 29
@@ -166,22 +171,84 @@ def test_few_micro_batches_are_not_compared(engine: Engine) -> None:
     assert found(engine, joined, numbers=range(10, 20))
 
 
+COMPUTES = """
+HashAggregate
+  Scan ExistingRDD | [k#1]
+"""
+READS_CACHE = """
+HashAggregate
+  InMemoryTableScan | [k#1]
+    Scan ExistingRDD | [k#1]
+"""
+OTHERS = """
+HashAggregate
+  Scan parquet | [k#1]
+"""
+
+
+def of_function(app: str, took: Sequence[int], drawings: Sequence[str], **changes: Any) -> list[Execution]:
+    """A micro-batch of 10 s, last, and the executions of its function before it."""
+    ends = [STARTED_AT_MS + ms for ms in accumulate(took, initial=0)]
+    description = f"o\nid = {QUERY}\nrunId = {RUN}\nbatch = 3"
+    common: dict[str, Any] = {"application_id": app, "root_execution_id": 4, "description": description}
+    inner = [
+        planned(drawing, **{**common, "execution_id": 5 + i, "started_at_ms": start, "ended_at_ms": end, **changes})
+        for i, (drawing, (start, end)) in enumerate(zip(drawings, pairwise(ends), strict=True))
+    ]
+    nested = [Nested(5 + i, *times) for i, times in enumerate(pairwise(ends))]
+    outer = execution(**common, execution_id=4, ended_at_ms=STARTED_AT_MS + 10_000, nested=nested)
+    return [*inner, outer]
+
+
+class Started(NoHistory):
+    """Knows what an execution started."""
+
+    def __init__(self, its: Sequence[Execution]) -> None:
+        self._its = its
+
+    def started(self, run: ExecutionRow) -> Sequence[StoredPlan]:
+        return [stored_plan(execution_rows(each)) for each in self._its]
+
+
 @pytest.mark.parametrize(
-    ("took", "is_batch", "again"),
+    ("took", "drawings", "changes", "again"),
     [
-        ((4_000, 3_000, 3_000), True, 6_000),
-        ((9_000, 300, 300), True, None),  # the first one filled the cache that the others read
-        ((9_900,), True, None),
-        ((4_000, 3_000, 3_000), False, None),  # a command of a table format
+        ((4_000, 3_000, 3_000), [COMPUTES] * 3, {}, 6_000),
+        ((4_000, 3_000, 3_000), [OTHERS, COMPUTES, COMPUTES], {}, 3_000),
+        ((9_000, 300, 300), [COMPUTES] * 3, {}, None),
+        ((9_900,), [COMPUTES], {}, None),
+        ((4_000, 3_000, 3_000), [READS_CACHE] * 3, {}, None),  # each does work of its own
+        ((4_000, 3_000, 3_000), [READS_CACHE, OTHERS, COMPUTES], {}, None),
+        ((4_000, 3_000, 3_000), [COMPUTES] * 3, {"call_site": "org.apache.spark.sql.delta.commands.Merge"}, None),
+        ((4_000, 3_000, 3_000), [COMPUTES] * 3, {"description": "Delta: MERGE operation - scanning files"}, None),
     ],
 )
-def test_a_micro_batch_that_each_execution_of_its_function_computes(
-    took: tuple[int, ...], is_batch: bool, again: int | None
+def test_a_micro_batch_that_executions_of_its_function_compute(
+    took: Sequence[int], drawings: Sequence[str], changes: dict[str, str], again: int | None
 ) -> None:
-    ends = [STARTED_AT_MS + ms for ms in accumulate(took, initial=0)]
-    nested = [Nested(5 + i, *times) for i, times in enumerate(pairwise(ends))]
-    description = f"orders\nid = {QUERY}\nrunId = {RUN}\nbatch = 3" if is_batch else "merge"
-    its = execution(description=description, ended_at_ms=STARTED_AT_MS + 10_000, nested=nested)
-    rows = FindingsEngine().rows(execution_rows(its))
+    """Not what reads it from a cache, or is a part of a table format's command. The verdict says the same."""
+    *inner, outer = of_function("alone", took, drawings, **changes)
+    its, started = execution_rows(outer), Started(inner)
+    rows = FindingsEngine().rows(its, started)
     assert [(row.finding, row.wall_ms) for row in rows] == ([] if again is None else [("stream-recomputed", again)])
     assert all("call persist() on it first" in row.advice for row in rows)
+    verdict = judge(replace(stored_plan(its), nested=started.started(its.execution)))
+    assert ("call persist() on it first" in verdict.next) == (drawings[1:] == [COMPUTES] * 2 and not changes)
+
+
+@pytest.mark.parametrize("at_once", [True, False])
+def test_what_executions_of_a_micro_batch_read_is_known_once_they_are_stored(engine: Engine, *, at_once: bool) -> None:
+    """In the same batch, also after it; or before it."""
+    app = f"stream-{uuid.uuid4()}"
+    its = of_function(app, (4_000, 3_000, 3_000), [COMPUTES, READS_CACHE, COMPUTES])
+    for documents in [its[::-1]] if at_once else [[each] for each in its]:
+        Writer(engine).write(documents)
+    where = (tables.finding.c.application_id == app, tables.finding.c.execution_id == 4)
+    with engine.connect() as connection:
+        (row,) = connection.execute(select(tables.finding).where(*where)).mappings()
+    assert (row["finding"], row["wall_ms"]) == ("stream-recomputed", 3_000)
+
+
+def test_a_micro_batch_whose_executions_are_not_known_is_no_finding() -> None:
+    (*_, outer) = of_function("alone", (4_000, 3_000, 3_000), [COMPUTES] * 3)
+    assert FindingsEngine().rows(execution_rows(outer)) == []

@@ -504,6 +504,17 @@ def test_what_several_executions_of_a_command_spent_is_added_up() -> None:
     assert "in 6 executions, the largest part in execution" in verdict.text
 
 
+def given(number: int) -> StoredPlan:
+    """An execution of the function of a micro-batch, which gets its rows as an RDD."""
+    its = stored("tiny")
+    its.execution["execution_id"] = number
+    name = "Scan ExistingRDD"
+    for node in its.versions[-1]["nodes"]:
+        if node["name"] == "Range":
+            node.update(name=name, simple=f"{name}[id#22L]")
+    return its
+
+
 def test_a_micro_batch_that_runs_several_executions_says_so() -> None:
     """Its function may compute the batch each time; with one execution, the verdict is that of the execution."""
     command = started_by_a_command("tiny")
@@ -514,8 +525,11 @@ def test_a_micro_batch_that_runs_several_executions_says_so() -> None:
     first = {**nested, "end_ms": middle + 1}
     second = {**nested, "start_ms": middle + 1, "nested_execution_id": 6}
     rest = [row for row in command.segments if row is not nested]
-    verdict = judge(replace(command, segments=[*rest, first, second]))
+    twice = replace(command, segments=[*rest, first, second], nested=[given(5), given(6)])
+    verdict = judge(twice)
     assert (verdict.code, verdict.evidence["longest_execution"]) == ("nested", 5)
+    of_other_rows = replace(twice, nested=[given(5), stored("tiny")])
+    assert judge(of_other_rows).code == judge(stored("tiny")).code
     assert verdict.text.endswith(f"In execution 5: {judge(stored('tiny')).text}")
     assert verdict.next.startswith("Each of these executions computes the micro-batch again, unless it is cached: ")
 

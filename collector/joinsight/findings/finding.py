@@ -83,6 +83,9 @@ class History(Protocol):
     def runs(self, run: ExecutionRow) -> Sequence[Row]:
         """The latest complete runs of the same query, job and origin before `run`, as `StoredPlan` has them."""
 
+    def started(self, run: ExecutionRow) -> Sequence[StoredPlan]:
+        """The executions that `run` started, the longest ones, with at least their plans."""
+
 
 class NoHistory:
     """A history without a store."""
@@ -102,6 +105,10 @@ class NoHistory:
         return ()
 
     def runs(self, run: ExecutionRow) -> Sequence[Row]:
+        """None are known."""
+        return ()
+
+    def started(self, run: ExecutionRow) -> Sequence[StoredPlan]:
         """None are known."""
         return ()
 

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from statistics import median
 
+from joinsight.analysis.micro_batches import computed_again
 from joinsight.base.units import bytes_text, duration_text, first_up, times
 from joinsight.findings.batch import STATE_BYTES, STATE_ROWS, CompletedBatch
 from joinsight.findings.finding import Finding, Heuristic, PlanContext, Waited
@@ -19,7 +21,7 @@ from joinsight.findings.phrases import rows as rows_text
 from joinsight.plan import operators
 from joinsight.plan.metrics import PlanMetrics
 from joinsight.tables import JoinRow
-from joinsight.verdict.driver import COMPUTED_AGAIN, is_several
+from joinsight.verdict.driver import COMPUTED_AGAIN
 
 EVERY = 10
 """Each tenth micro-batch is compared with others."""
@@ -249,19 +251,18 @@ def _behind(title: str, evidence: Mapping[str, float], context: PlanContext) -> 
 
 
 def recomputed(context: PlanContext) -> Iterator[Finding]:
-    """A micro-batch whose function runs several executions, each of which computes its rows unless they are cached.
-
-    Then only the first of them takes long.
-    """
-    stored = context.view.stored
-    if not is_several(stored):
+    """A micro-batch whose function runs several executions, each of which computes its rows."""
+    stored, whole = context.view.stored, context.execution.duration_ms or 0
+    if context.execution.streaming_batch_id is None or len(stored.waited_itself) < 2:
         return
-    spent = stored.waited_itself
-    again, whole = sum(spent.values()) - max(spent.values()), context.execution.duration_ms or 0
+    spent = computed_again(replace(stored, nested=context.history.started(context.execution)))
+    if not spent:
+        return
+    again = sum(spent.values()) - max(spent.values())
     yield Finding(
         RECOMPUTED.id,
         "warning",
-        f"The function of the micro-batch ran {len(spent)} executions: all but the longest took"
+        f"{len(spent)} executions of the function of the micro-batch computed its rows: all but the longest took"
         f" {duration_text(again)}, {100 * again / max(1, whole):.0f} % of its time.",
         {"executions": len(spent), "longest_ms": max(spent.values())},
         COMPUTED_AGAIN,
@@ -277,5 +278,5 @@ STATIC_SIDE = Heuristic(
 )
 STATE = Heuristic("stream-state", state, "unknown: it is about micro-batches to come", is_about_time=False)
 BEHIND = Heuristic("stream-behind", behind, "the micro-batch", is_about_time=False)
-RECOMPUTED = Heuristic("stream-recomputed", recomputed, "all executions of the micro-batch but the longest")
+RECOMPUTED = Heuristic("stream-recomputed", recomputed, "all executions that computed its rows but the longest")
 HEURISTICS = (STATIC_SIDE, STATE, BEHIND, RECOMPUTED)

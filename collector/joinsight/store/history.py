@@ -8,6 +8,8 @@ from typing import Any
 from sqlalchemy import Connection, and_, delete, select, text, tuple_
 from sqlalchemy.exc import SQLAlchemyError
 
+from joinsight.analysis.rows import Rows
+from joinsight.analysis.stored import StoredPlan, stored_plan
 from joinsight.findings import HEURISTICS
 from joinsight.findings.batch import STATE_ROWS, CompletedBatch
 from joinsight.tables import (
@@ -21,11 +23,14 @@ from joinsight.tables import (
     execution,
     finding,
 )
+from joinsight.tables.views import plan_version
 
 RUNS = 20
 """Maximum earlier runs that count."""
 MAX_READ = 100
 """Maximum earlier runs that are read, of any job: a development run must not read the whole history of production."""
+MAX_STARTED = 20
+"""Maximum executions that one started, the longest ones, whose plans are read."""
 BATCHES = 20
 """Maximum micro-batches that are compared with a later one."""
 MAX_LOOKUPS = 2_000
@@ -37,8 +42,10 @@ class EarlierRuns:
 
     errors: tuple[type[Exception], ...] = (SQLAlchemyError,)
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection, batch: Iterable[Rows] = ()) -> None:
+        """`batch`: executions that are being written."""
         self._connection = connection
+        self._batch = list(batch)
         self._left = MAX_LOOKUPS
 
     def broadcast_rows(self, operator_key: str, run: ExecutionRow) -> Sequence[int]:
@@ -88,6 +95,31 @@ class EarlierRuns:
         self._left -= 1
         return [] if self._left < 0 else earlier_runs(self._connection, as_columns(run))
 
+    def started(self, run: ExecutionRow) -> Sequence[StoredPlan]:
+        """Also of the batch; at most `MAX_STARTED` that are stored, none of these after `MAX_LOOKUPS` lookups."""
+        its = tuple(getattr(run, name) for name in _OF_COMMAND)
+        new = [rows for rows in self._batch if tuple(getattr(rows.execution, name) for name in _OF_COMMAND) == its]
+        found = [stored_plan(rows) for rows in new if rows.execution.execution_id != run.execution_id]
+        self._left -= 1
+        if self._left < 0:
+            return found
+        c = execution.c
+        latest = run.ended_at or run.started_at
+        statement = (
+            select(execution)
+            .where(*(c[name] == value for name, value in zip(_OF_COMMAND, its, strict=True)))
+            .where(c.started_at.between(run.started_at, latest), c.execution_id != run.execution_id)
+            .order_by(c.duration_ms.desc().nulls_last(), c.execution_id)
+            .limit(MAX_STARTED)
+        )
+        rows = [dict(row) for row in self._connection.execute(statement).mappings()]
+        return found + [StoredPlan(row, self._final_plan(row), [], [], [], [], [], [], [], []) for row in rows]
+
+    def _final_plan(self, row: Row) -> list[Row]:
+        c = plan_version.c
+        statement = select(plan_version).where(*(c[name] == row[name] for name in EXECUTION_KEY), c.is_final)
+        return [dict(each) for each in self._connection.execute(statement).mappings()]
+
     def batches(self, run: ExecutionRow) -> Sequence[CompletedBatch]:
         """The last micro-batches before `run`, the latest first; empty after `MAX_LOOKUPS` lookups."""
         self._left -= 1
@@ -135,6 +167,7 @@ def earlier_runs(connection: Connection, run: Mapping[str, Any]) -> list[Row]:
     return [dict(row) for row in connection.execute(statement, {**values, "most": _MOST_COMPARED}).mappings()]
 
 
+_OF_COMMAND = ("application_id", "attempt_id", "root_execution_id")
 _OF_RUN = ("started_at", "application_id", "attempt_id", "query_shape", "streaming_run_id", "streaming_batch_id")
 # The index of query_shape finds the executions that do the work; the outer one of each started at most a day before
 _BATCHES = text("""

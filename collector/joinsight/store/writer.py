@@ -159,7 +159,7 @@ class Writer:
             ]
             _delete_children(connection, [*(key for key in accepted if key in before), *replaced])
             _delete(connection, tables.execution, replaced)
-            history = EarlierRuns(connection)
+            history = EarlierRuns(connection, accepted.values())
             for key, rows in accepted.items():
                 accepted[key] = dataclasses.replace(rows, finding=self._findings.rows(rows, history))
             _write_executions(connection, list(accepted.values()))

@@ -11,13 +11,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from joinsight.analysis.micro_batches import computed_again
 from joinsight.analysis.stored import StoredPlan
 from joinsight.base.units import duration_text, first_up
 from joinsight.contract.micro_batch import is_stop
 from joinsight.plan.rewritten import rewritten
 from joinsight.verdict import names
 from joinsight.verdict.cause import PLACES, Cause, Code
-from joinsight.verdict.driver import is_several
 from joinsight.verdict.failure import failed_at, failure_of, first_words, readable
 from joinsight.verdict.mechanisms import TOGETHER, causes
 from joinsight.verdict.view import View
@@ -125,7 +125,7 @@ def _failed_inside(stored: StoredPlan, error: str) -> StoredPlan | None:
 def _judge(stored: StoredPlan) -> Verdict:
     view = View(stored)
     own = [_Place(view, each) for each in causes(view) if each.wall_ms > 0]
-    inner = [] if is_several(stored) else [each for each in _nested(stored) if each.cause.wall_ms > 0]
+    inner = [] if computed_again(stored) else [each for each in _nested(stored) if each.cause.wall_ms > 0]
     whole = max(1, view.wall_ms)
     all_causes = [each for each in (*own, *inner) if not (inner and each.cause.code == "nested")]
     found = sorted((*all_causes, *(_together(all_causes) if inner else ())), key=_first)
@@ -163,7 +163,7 @@ def _with_longest(verdict: Verdict, stored: StoredPlan) -> Verdict:
     inner = next((judge(each) for each in stored.nested if each.execution["execution_id"] == number), None)
     if inner is None:
         return verdict
-    advice = verdict.next if is_several(stored) else inner.next
+    advice = verdict.next if computed_again(stored) else inner.next
     return replace(verdict, text=f"{verdict.text} In execution {number}: {inner.text}", next=advice)
 
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from statistics import median_high
 
-from joinsight.analysis.stored import StoredPlan
+from joinsight.analysis.micro_batches import computed_again
 from joinsight.analysis.table_formats import is_compaction
 from joinsight.base.units import bytes_text, duration_text
 from joinsight.plan import operators
@@ -239,11 +239,6 @@ COMPUTED_AGAIN = (
 )
 
 
-def is_several(stored: StoredPlan) -> bool:
-    """Whether it is a micro-batch whose function ran several executions: that it did may be what takes long."""
-    return stored.execution["streaming_batch_id"] is not None and len(stored.waited_itself) > 1
-
-
 def nested(view: View) -> Iterator[Cause]:
     """Executions that this one started."""
     took = view.rests.get("nested", 0)
@@ -257,7 +252,7 @@ def nested(view: View) -> Iterator[Cause]:
             f"it waited {duration_text(took)} for {len(spent)} execution{'s' * (len(spent) != 1)} that it started"
             + (f", the longest is {longest}" if longest is not None else ""),
             COMPUTED_AGAIN
-            if is_several(view.stored)
+            if computed_again(view.stored)
             else f"Look at execution {longest}: joinsight verdict {view.execution['application_id']}/{longest}.",
             {"executions": len(spent), "longest_execution": longest or 0},
         )
