@@ -362,6 +362,15 @@ def test_settings_that_are_no_numbers_of_slots_are_unknown(engine: Engine, setti
     assert found.slots is None
 
 
+@pytest.mark.parametrize("missing", ["number of written files", "written output"])
+def test_files_that_are_not_counted_are_not_small(missing: str) -> None:
+    its = stored("files")
+    (node,) = (each for each in its.plan.graph.nodes if each.name.startswith("Execute InsertInto"))
+    (number,) = (metric.id for metric in node.metrics if metric.name == missing)
+    unmeasured = [{**row, "count": None} if row["accumulator_id"] == number else row for row in its.metrics]
+    assert judge(replace(its, metrics=unmeasured)).code != "small_files"
+
+
 def test_small_files_that_iceberg_writes() -> None:
     """It counts them by names of its own."""
     names = {"number of written files": "number of added data files", "written output": "total size of added files"}

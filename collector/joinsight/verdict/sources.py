@@ -82,10 +82,10 @@ def files_written(view: View) -> Iterator[Cause]:
     for node in view.of_kind("write"):
         metrics = view.plan.metrics(node)
         files, size = (
-            next((metrics[name].sum or 0 for name in names if name in metrics), 0)
+            next((metrics[name].sum for name in names if name in metrics), None)
             for names in (("number of written files", *ADDED), ("written output", *ADDED_BYTES))
         )
-        if files < _MANY_FILES or size / files >= SMALL_FILE:
+        if files is None or size is None or files < _MANY_FILES or size / files >= SMALL_FILE:
             continue
         stages = [ran for ran in view.ran if node.id in ran.nodes]
         yield Cause(
