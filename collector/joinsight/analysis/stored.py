@@ -175,10 +175,10 @@ class StoredPlan:
         if len(self.versions) < 2 or _has_run(self.plan):
             return self
         ran = {row["stage_id"] for row in self.stages if row["run_time_ms"]}
-        for number in range(len(self.versions) - 1, 0, -1):
+        for number in range(len(self.versions) - 1, 0, -1) if ran else ():
             earlier = replace(self, versions=self.versions[:number], shuffles=[], caches=[])
-            if ran & earlier.breakdown.stages.ran.keys():
-                return earlier
+            if _has_run(earlier.plan):
+                return earlier if ran & earlier.breakdown.stages.ran.keys() else self
         return self
 
     @cached_property

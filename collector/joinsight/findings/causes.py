@@ -128,14 +128,18 @@ def _finding(kind: _Kind, context: PlanContext, cause: Cause) -> Finding:
     node_id = next(iter(cause.nodes), WHOLE_EXECUTION)
     if kind.id == SKEWED_SHUFFLE:  # of which one task read most, if one is known
         node_id = next((each for each in cause.nodes if each in context.shuffles), node_id)
+    if context.view.is_final:
+        key = next((row.operator_key for row in context.rows.plan_node if row.node_id == node_id), None)
+    else:
+        key, node_id = context.view.keys.get(node_id), WHOLE_EXECUTION
     return Finding(
         kind.id,
         kind.severity,
         f"{first_up(sentence(context.view, cause))}.",
         {name: each for name, each in cause.evidence.items() if not isinstance(each, str)},
         cause.next,
-        node_id if context.view.is_final else WHOLE_EXECUTION,
-        context.view.keys.get(node_id),
+        node_id,
+        key,
         waited=Waited(cause.wall_ms),
     )
 
