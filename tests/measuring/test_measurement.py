@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from msgspec import structs
@@ -27,4 +28,6 @@ def test_what_a_command_started_is_measured_as_a_part_of_it() -> None:
     assert [list(each.parts) for each in measured.executions] == [[part], [], []]
     assert (command.verdict.code, alone.verdict.code) == ("python", "python")
     assert str(measured) == f"{command}\n\n{alone}"
+    for html, named in ((measured._repr_html_() or "", (5, 6, 7)), (command._repr_html_(), (5, 6))):
+        assert list(dict.fromkeys(re.findall(r"batch/(\d)", html))) == list(map(str, named))
     assert measured_execution(outer).verdict.code == "nested"

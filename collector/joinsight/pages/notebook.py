@@ -19,8 +19,8 @@ from joinsight.verdict import judge
 
 
 def notebook(executions: Sequence[StoredPlan]) -> str:
-    """Title, costs, plan and findings of each."""
-    return render("notebook.html", executions=[_shown(each) for each in executions])
+    """Title, costs, plan and findings of each, and of what it started that is shown with it."""
+    return render("notebook.html", executions=[_shown(each) for its in executions for each in (its, *its.drawn)])
 
 
 def _shown(stored: StoredPlan) -> dict[str, object]:
