@@ -56,6 +56,8 @@ public final class ExecutionsTest {
     new ExecutionsTest(200_000).noLongerFollowed();
     new ExecutionsTest().oldestTask();
     new ExecutionsTest().nested();
+    new ExecutionsTest().lateTask(10, 1);
+    new ExecutionsTest().lateTask(10_000, 2); // no longer kept
     slots();
     System.out.println("ok");
   }
@@ -153,6 +155,31 @@ public final class ExecutionsTest {
     Check.check(
         stage.tasks == 1 && stage.succeeded == 1 && stage.failed == 1,
         stage.succeeded + " of " + stage.tasks + " tasks succeeded, " + stage.failed + " failed");
+  }
+
+  /** A task whose end comes after its executor's is of that one's node, if no more than so many were removed since. */
+  private void lateTask(int others, int hosts) {
+    start(0);
+    Map<String, String> properties = new HashMap<>();
+    properties.put(Executions.EXECUTION_ID, "0");
+    Stage stage = new Stage(3, 0, "stage", 2);
+    executions.jobStart(2, 1, properties::get, Arrays.asList(stage));
+    executions.stageSubmitted(stage);
+    executions.executorAdded("1", 1, 0, "node");
+    executions.executorAdded("2", 1, 0, "node");
+    executions.executorRemoved("2");
+    for (int i = 0; i < others; i++) {
+      executions.executorAdded("other " + i, 1, 0, "other");
+      executions.executorRemoved("other " + i);
+    }
+    long[] totals = new long[StageTotals.COUNT];
+    executions.taskEnded(3, 0, 0, 7, "1", "10.0.0.1", 1, 2, true, false, false, totals);
+    executions.taskEnded(3, 0, 1, 8, "2", "10.0.0.2", 1, 3, true, false, false, totals);
+    executions.stageCompleted(stage);
+    executions.jobEnd(2, 5, true, null);
+    executions.end(0, 6, null, null, ArrayList::new);
+    int found = last.stages.get(0).hosts();
+    Check.check(found == hosts, found + " hosts instead of " + hosts);
   }
 
   /** At the memory limit the oldest execution is dropped; its end is reported with what was known. */

@@ -36,6 +36,7 @@ public final class Executions {
   /** The last statements of a Thrift server; an execution starts soon after its statement. */
   private static final int MAX_STATEMENTS = 1_000;
   private static final int MAX_EARLY = 100;
+  private static final int MAX_LAST_NODES = 1_000;
 
   /** Approximating a smaller stage would save little, because histograms take memory, too. */
   private static final int MIN_BYTES_TO_APPROXIMATE = 512 * 1024;
@@ -55,6 +56,15 @@ public final class Executions {
   private final Memory memory;
   private final TaskSlots slots;
   private final Map<String, String> nodes = new HashMap<>(); // by executor
+  /** Those of the executors that were removed last, whose tasks may end later. */
+  private final Map<String, String> lastNodes = new LinkedHashMap<String, String>() {
+    private static final long serialVersionUID = 1;
+
+    @Override
+    protected boolean removeEldestEntry(Map.Entry<String, String> eldest) {
+      return size() > MAX_LAST_NODES;
+    }
+  };
   private final Map<Long, LiveExecution> live = new LinkedHashMap<>();
   private final Map<Integer, StageValues> stageValues = new LinkedHashMap<>();
   private final Map<Integer, LiveExecution> executionOfStage = new LinkedHashMap<>();
@@ -110,7 +120,13 @@ public final class Executions {
 
   public void executorRemoved(String executor) {
     slots.removed(executor);
-    nodes.remove(executor);
+    String node = nodes.remove(executor);
+    if (node != null) lastNodes.put(executor, node);
+  }
+
+  private String hostOf(String executor, String host) {
+    String node = nodes.get(executor);
+    return node != null ? node : lastNodes.getOrDefault(executor, host);
   }
 
   /** Notes that it is unknown which executors there are. */
@@ -387,8 +403,8 @@ public final class Executions {
       countSlots(attempt);
       if (lastIsFinished) memory.add(attempt.heapBytes()); // it was subtracted when the execution finished
       attempt.taskEnded(
-          index, taskId, executor, nodes.getOrDefault(executor, host), launchedAt, finishedAt, success && !wasLost,
-          wasKilled, totals);
+          index, taskId, executor, hostOf(executor, host), launchedAt, finishedAt, success && !wasLost, wasKilled,
+          totals);
       if (lastIsFinished) memory.add(-attempt.heapBytes());
       if (lastIsFinished) lastExecution.changed = true;
     }
@@ -666,6 +682,7 @@ public final class Executions {
     next.finishedIds.or(finishedIds);
     for (long id : live.keySet()) next.finishedIds.set((int) id);
     next.nodes.putAll(nodes);
+    next.lastNodes.putAll(lastNodes);
     return next;
   }
 
