@@ -140,8 +140,8 @@ def test_what_fails_is_tried_again_with_growing_pauses(store: Engine, receiver: 
     assert row["attempts"] == 3 and row["next_at"] is None and row["problem"] is None
 
 
-def test_forecasts_are_told_when_they_are_soon(store: Engine, receiver: Receiver) -> None:
-    """A new one that may come true within 30 days, not one of long ago or of next year."""
+def test_forecasts_are_told_when_they_are_soon(store: Engine, receiver: Receiver, tmp_path: Path) -> None:
+    """A new one that may come true within 30 days, not one of long ago or of next year; templates have its fields."""
     row: dict[str, Any] = {"origin": "live", "kind": "broadcast_threshold", "operator_key": "k", "title": TITLE}
     row |= {"query_shape": "6c12b24e62c4f92c", "current": 9e6, "limit_value": 10_485_760.0, "days": 30}
     row |= {"growth_a_day": 0.02, "reaches_at": NOW + timedelta(days=8), "earliest_at": NOW + timedelta(days=6)}
@@ -152,10 +152,20 @@ def test_forecasts_are_told_when_they_are_soon(store: Engine, receiver: Receiver
         connection.execute(delete(tables.alarm))
         rows = [row | {"job_name": "soon"}, row | far | {"job_name": "far"}, row | old | {"job_name": "old"}]
         connection.execute(insert(tables.forecast), rows)
+    file = tmp_path / "template.json"
+    template = {"on": "{reaches_at}, {earliest_at} to {latest_at}", "what": "{operator} {growth_a_day} {factor}"}
+    file.write_text(json.dumps(template))
     assert told(store, Webhook(receiver.url)) == ["delivered"]
     with store.begin() as connection:
+        connection.execute(delete(tables.notification))
+    assert told(store, Webhook(receiver.url, template=messages.read_template(str(file)))) == ["delivered"]
+    with store.begin() as connection:
         connection.execute(delete(tables.forecast))
-    [message] = receiver.messages()
+    message, of_template = receiver.messages()
+    assert of_template == {
+        "on": "2026-11-28T12:00:00+00:00, 2026-11-26T12:00:00+00:00 to",
+        "what": "k 0.02",
+    }
     assert (message["job"], message["measure"], message["alert"]) == (
         "soon",
         "broadcast_threshold",

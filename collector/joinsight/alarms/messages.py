@@ -161,7 +161,8 @@ def read_template(name: str | None) -> Any:
 
 _FIELDS = {
     *("id", "alert", "job", "query", "title", "measure", "kind", "before", "after", "factor", "since", "raised_at"),
-    *("evidence_weeks", "team", "user", "url", "text"),
+    *("evidence_weeks", "operator", "growth_a_day", "reaches_at", "earliest_at", "latest_at"),
+    *("team", "user", "url", "text"),
 }
 
 
