@@ -61,6 +61,7 @@ def filled(engine: Engine) -> Engine:
         night(3, **slow),
         execution(application_id="other", execution_id=9, started_at_ms=STARTED_AT_MS + 1, job_name="nightly"),
         night(4, job_name="hourly"),
+        night(5, job_name="yearly", state="running", started_at_ms=STARTED_AT_MS + 2, ended_at_ms=None),
         *merge(20, 5_000),
         *merge(30, 9_000, spill=900_000_000),
         night(34, application_id="merge-30", root_execution_id=30, description="only now"),
@@ -149,6 +150,12 @@ def test_what_two_runs_of_a_command_started_is_shown(filled: Engine) -> None:
     assert [each["b"]["execution"]["execution_id"] for each in rows["started"]] == [31, 32, 34]
     assert [pair["changed"] for pair in rows["started"][1]["joins"]] == [["spill_bytes"], []]
     assert rows["started"][2]["a"] is None
+
+
+def test_a_running_one_is_said_to_have_more_to_come(filled: Engine) -> None:
+    for given in (("app-0/0", "app-5/5"), ("app-5/5", "app-0/0")):
+        assert "It still runs: its numbers are those of its last report" in diff(filled, *given).stdout
+    assert "still runs" not in diff(filled, "app-0/0", "app-1/1").stdout
 
 
 def test_different_queries_are_said_to_be(filled: Engine) -> None:

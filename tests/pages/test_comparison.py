@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from hypothesis import HealthCheck, given, settings
+from msgspec import structs
 from tests.documents import execution, planned, request
 from tests.findings.recorded import SMALL, recordings
 from tests.pages import history
@@ -95,6 +96,8 @@ def test_the_page_says_what_differs() -> None:
         assert said in page, said
     failed = compare_page(side("A", RUNS[0]), side("B", RUNS[history.FAILED]))
     assert "No space left: &lt;script&gt;" in failed
+    running = structs.replace(RUNS[0], state="running", ended_at_ms=None)
+    assert "still runs" in compare_page(side("A", RUNS[-1]), side("B", running)) and "still runs" not in failed
     empty = compare_page(side("A", execution(plans=[])), side("B", execution(plans=[], execution_id=2)))
     assert "Neither has a plan." in empty
 

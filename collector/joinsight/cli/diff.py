@@ -144,6 +144,8 @@ def _print_header(out: Console, comparison: Comparison) -> None:
     for letter, run in (("A", comparison.a), ("B", comparison.b)):
         e = run.execution
         out.print(_run_line(letter, run, comparison), soft_wrap=True)
+        if e["state"] == "running":
+            out.print(Text("   It still runs: its numbers are those of its last report", "yellow"), soft_wrap=True)
         for reason in e["incomplete"] or ():
             out.print(Text(f"   These numbers may be partial: {reason}", "yellow"), soft_wrap=True)
         if e["error"]:
