@@ -101,7 +101,7 @@ def parquet_reader(spark: SparkSession, path: str) -> Read:
             & (started_at < f.lit(until))
             for since, until in ranges
         ]
-        files = spark.read.schema(f"{schema_of(table)}, `{DAY}` date")  # of no rows there is no file to tell it
+        files = spark.read.schema(f"{schema_of(table)}, `{DAY}` date")  # a table without rows has no file
         return files.parquet(f"{path}/{table}").where(reduce(Column.__or__, within)).select(*columns)
 
     return read
