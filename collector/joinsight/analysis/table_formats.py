@@ -11,9 +11,11 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from sqlalchemy import ColumnElement, FromClause
+
 READS_LOG = r"(^|: )(Compute snapshot for version: [0-9]+|Filtering files for query)$"
 """Descriptions of executions that read Delta's log, as a regular expression of Python and PostgreSQL."""
-READS_INDEX = r"\norg\.apache\.hudi\.[A-Za-z]*Index"
+_READS_INDEX = r"\norg\.apache\.hudi\.[A-Za-z]*Index"
 """Call sites of executions that read Hudi's index, likewise."""
 _OPERATION = re.compile(
     r"(?:^|: )(?:MERGE operation - [^:]*|Finding files to rewrite for [A-Z]+ operation"
@@ -48,6 +50,17 @@ def is_compaction(description: str) -> bool:
 
 def reads_of(execution: Mapping[str, Any]) -> str | None:
     """What of a table format it was run to read, as in `FORMATS`; `execution` has `description` and `call_site`."""
-    if re.search(READS_LOG, execution["description"]):
+    return own_read(execution["description"], execution["call_site"])
+
+
+def own_read(description: str, call_site: str) -> str | None:
+    """The same by these two."""
+    if re.search(READS_LOG, description):
         return FORMATS[0]
-    return FORMATS[1] if re.search(READS_INDEX, execution["call_site"]) else None
+    return FORMATS[1] if re.search(_READS_INDEX, call_site) else None
+
+
+def is_own_read(executions: FromClause) -> ColumnElement[bool]:
+    """Whether a table format ran it to read something of its own: `own_read` in SQL."""
+    c = executions.c
+    return c.description.regexp_match(READS_LOG) | c.call_site.regexp_match(_READS_INDEX)

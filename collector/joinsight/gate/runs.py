@@ -15,7 +15,7 @@ from sqlalchemy import ColumnElement, Connection, Engine, Select, Table, func, s
 from sqlalchemy.dialects.postgresql import aggregate_order_by
 
 from joinsight.analysis.rows import execution_rows
-from joinsight.analysis.table_formats import READS_INDEX, READS_LOG, reads_of
+from joinsight.analysis.table_formats import is_own_read, own_read
 from joinsight.base.errors import ConfigurationError, DocumentError
 from joinsight.base.units import bytes_text
 from joinsight.contract.decode import MAX_DOCUMENT_BYTES, decode_document
@@ -95,7 +95,7 @@ def read_file(path: Path) -> list[QueryRun]:
         if isinstance(document, Execution) and document.plans:
             if document.nested and not document.jobs:  # a command that only started others, as in _is_compared
                 continue
-            if reads_of({"description": document.description, "call_site": document.call_site}):
+            if own_read(document.description, document.call_site):
                 continue
             rows = execution_rows(document)
             its = document.listener.spark_version
@@ -180,14 +180,13 @@ def _is_compared(since: datetime) -> Sequence[ColumnElement[bool]]:
     What a table format reads for itself is no query of the job: it depends on what the session knows already.
     """
     c = execution.c
-    of_format = c.description.regexp_match(READS_LOG) | c.call_site.regexp_match(READS_INDEX)
     only_started = (c.jobs == 0) & (c.nested > 0)
     return (
         c.started_at >= since,
         c.state.in_(("succeeded", "failed")),
         c.query_shape.is_not(None),
         only_started.is_not(True),
-        ~of_format,
+        ~is_own_read(execution),
     )
 
 

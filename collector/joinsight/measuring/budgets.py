@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from joinsight.analysis.table_formats import reads_of
+from joinsight.analysis.table_formats import own_read
 from joinsight.base.errors import JoinsightError
 from joinsight.base.severity import SEVERITIES
 from joinsight.base.units import bytes_text, duration_text
@@ -57,8 +57,7 @@ def broken(budgets: Iterable[str], executions: Executions) -> list[str]:
 
 def asked_for(executions: Executions) -> Executions:
     """Without what a table format read for itself, which depends on what the session knows already."""
-    texts = ((each, {"description": each.row.description, "call_site": each.row.call_site}) for each in executions)
-    return [each for each, its in texts if not reads_of(its)]
+    return [each for each in executions if not own_read(each.row.description, each.row.call_site)]
 
 
 def _read(text: str) -> _Budget:

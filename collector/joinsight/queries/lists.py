@@ -25,7 +25,7 @@ from sqlalchemy import (
 )
 
 from joinsight.analysis.stored import StoredPlan
-from joinsight.analysis.table_formats import READS_INDEX, READS_LOG
+from joinsight.analysis.table_formats import is_own_read
 from joinsight.contract.document import MAX_LONG
 from joinsight.queries.filters import FILTERS, MOST_AFTER, SORTS, Filters, Of, Sort
 from joinsight.queries.reading import LONGEST_COMMAND, Key, complete_titles, find_execution, read_plan, read_rows
@@ -180,8 +180,8 @@ def _queries(filters: Filters, sort: str, cursor: Cursor | None = None) -> Selec
 def _is_asked_for(executions: FromClause) -> ColumnElement[bool]:
     """Whether it has work that a user asked for: no other execution started it, nor a table format."""
     c = executions.c
-    of_format = c.description.regexp_match(READS_LOG) | c.call_site.regexp_match(READS_INDEX)
-    return has_work(executions) & ~is_part(executions) & ~(of_format & (c.state == "succeeded"))
+    is_of_format = is_own_read(executions) & (c.state == "succeeded")
+    return has_work(executions) & ~is_part(executions) & ~is_of_format
 
 
 def _shows_parts(filters: Filters, sort: str) -> bool:
