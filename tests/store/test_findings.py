@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import msgspec
 import pytest
-from sqlalchemy import Engine, select, text
+from sqlalchemy import Connection, Engine, select, text
 from sqlalchemy.exc import DBAPIError
-from tests.documents import STARTED_AT_MS, stored_rows
+from tests.documents import STARTED_AT_MS, execution, stored_rows
 from tests.findings.recorded import SMALL, UNLIMITED, recordings
+from tests.growth import steps
 
 from joinsight import tables
-from joinsight.analysis.rows import execution_rows
+from joinsight.analysis.rows import Rows, execution_rows
 from joinsight.contract.document import Execution
 from joinsight.findings import Finding, FindingsEngine, Heuristic, PlanContext
 from joinsight.store.history import EarlierRuns
@@ -174,6 +176,28 @@ def test_few_questions_about_earlier_runs(engine: Engine, app: str, monkeypatch:
     with engine.connect() as connection:
         history = EarlierRuns(connection)
         assert [bool(history.broadcast_rows(key, on(99, app))) for _ in range(3)] == [True, True, False]
+
+
+def test_many_executions_of_one_command_take_work_in_proportion(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A batch of twice as many, each of which asks for the others, takes twice the work; 20 of them are read."""
+    monkeypatch.setattr("joinsight.store.history.MAX_LOOKUPS", 0)
+
+    def ask(rows: list[Rows], connection: Connection) -> None:
+        history = EarlierRuns(connection, rows)
+        assert {len(history.started(each.execution)) for each in rows} <= {20, 21}
+
+    with engine.connect() as connection:
+        batches = [
+            [
+                execution_rows(execution(application_id="one", execution_id=i, root_execution_id=0))
+                for i in range(number)
+            ]
+            for number in (100, 200)
+        ]
+        few, many = (steps(partial(ask, rows, connection)) for rows in batches)
+    assert many < 2.05 * few
 
 
 def test_a_heuristic_that_fails_loses_no_execution(engine: Engine, app: str) -> None:

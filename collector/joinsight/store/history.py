@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from heapq import nlargest
 from typing import Any
 
 from sqlalchemy import Connection, and_, delete, select, text, tuple_
 from sqlalchemy.exc import SQLAlchemyError
 
+from joinsight.analysis.parts import MOST_PARTS
 from joinsight.analysis.rows import Rows
 from joinsight.analysis.stored import StoredPlan, stored_plan
 from joinsight.findings import HEURISTICS
@@ -29,8 +32,6 @@ RUNS = 20
 """Maximum earlier runs that count."""
 MAX_READ = 100
 """Maximum earlier runs that are read, of any job: a development run must not read the whole history of production."""
-MAX_STARTED = 20
-"""Maximum executions that one started, the longest ones, whose plans are read."""
 BATCHES = 20
 """Maximum micro-batches that are compared with a later one."""
 MAX_LOOKUPS = 2_000
@@ -45,7 +46,10 @@ class EarlierRuns:
     def __init__(self, connection: Connection, batch: Iterable[Rows] = ()) -> None:
         """`batch`: executions that are being written."""
         self._connection = connection
-        self._batch = list(batch)
+        self._batch: dict[tuple[Any, ...], list[Rows]] = defaultdict(list)
+        for rows in batch:
+            self._batch[_command(rows.execution)].append(rows)
+        self._plans: dict[tuple[Any, ...], list[StoredPlan]] = {}
         self._left = MAX_LOOKUPS
 
     def broadcast_rows(self, operator_key: str, run: ExecutionRow) -> Sequence[int]:
@@ -96,10 +100,12 @@ class EarlierRuns:
         return [] if self._left < 0 else earlier_runs(self._connection, as_columns(run))
 
     def started(self, run: ExecutionRow) -> Sequence[StoredPlan]:
-        """Also of the batch; at most `MAX_STARTED` that are stored, none of these after `MAX_LOOKUPS` lookups."""
-        its = tuple(getattr(run, name) for name in _OF_COMMAND)
-        new = [rows for rows in self._batch if tuple(getattr(rows.execution, name) for name in _OF_COMMAND) == its]
-        found = [stored_plan(rows) for rows in new if rows.execution.execution_id != run.execution_id]
+        """At most `MOST_PARTS` of the batch, and as many that are stored, none of these after `MAX_LOOKUPS` lookups."""
+        its = _command(run)
+        if its not in self._plans:
+            longest = nlargest(MOST_PARTS + 1, self._batch.get(its, ()), lambda rows: rows.execution.duration_ms or 0)
+            self._plans[its] = [stored_plan(rows) for rows in longest]  # maybe `run` itself, too
+        found = [each for each in self._plans[its] if each.execution["execution_id"] != run.execution_id]
         self._left -= 1
         if self._left < 0:
             return found
@@ -110,7 +116,7 @@ class EarlierRuns:
             .where(*(c[name] == value for name, value in zip(_OF_COMMAND, its, strict=True)))
             .where(c.started_at.between(run.started_at, latest), c.execution_id != run.execution_id)
             .order_by(c.duration_ms.desc().nulls_last(), c.execution_id)
-            .limit(MAX_STARTED)
+            .limit(MOST_PARTS)
         )
         rows = [dict(row) for row in self._connection.execute(statement).mappings()]
         return found + [StoredPlan(row, self._final_plan(row), [], [], [], [], [], [], [], []) for row in rows]
@@ -168,6 +174,12 @@ def earlier_runs(connection: Connection, run: Mapping[str, Any]) -> list[Row]:
 
 
 _OF_COMMAND = ("application_id", "attempt_id", "root_execution_id")
+
+
+def _command(row: ExecutionRow) -> tuple[Any, ...]:
+    return tuple(getattr(row, name) for name in _OF_COMMAND)
+
+
 _OF_RUN = ("started_at", "application_id", "attempt_id", "query_shape", "streaming_run_id", "streaming_batch_id")
 # The index of query_shape finds the executions that do the work; the outer one of each started at most a day before
 _BATCHES = text("""
