@@ -209,6 +209,18 @@ class Part:
     """None if only one has it."""
 
     @property
+    def run(self) -> ComparedExecution:
+        """In B, if it is there."""
+        its = self.b or self.a
+        assert its is not None
+        return its
+
+    @property
+    def only(self) -> str:
+        """The letter of the one that started it; empty for both."""
+        return "" if self.comparison else "B" if self.b else "A"
+
+    @property
     def is_large(self) -> bool:
         """Whether only one has it, or what differs is more than a little."""
         its = self.comparison
@@ -231,7 +243,7 @@ def _parts(a: ComparedExecution, b: ComparedExecution) -> Sequence[Part]:
     mine = ([each for each in run.started if reads_of(each.execution) is None] for run in (a, b))
     order = {id(each): number for number, each in enumerate((*b.started, *a.started))}
     found = [Part(x, y, compare(x, y) if x and y else None) for x, y in matched(*mine)]
-    return sorted(found, key=lambda part: order[id(part.b or part.a)])
+    return sorted(found, key=lambda part: order[id(part.run)])
 
 
 def _all_stages(run: ComparedExecution) -> Sequence[Row]:

@@ -98,12 +98,10 @@ def _print_parts(out: Console, comparison: Comparison, everything: bool) -> None
     alike = 0
     for part in comparison.parts:
         if part.comparison is None:
-            only = part.b or part.a
-            where = "Only B started" if part.b else "Only A started"
-            if only is not None:
-                took = duration_text(only.execution["duration_ms"] or 0)
-                out.print()
-                print_line(out, Text(f"{where} {started_text(only.execution)}, {took}", "yellow"))
+            its = part.run.execution
+            took = duration_text(its["duration_ms"] or 0)
+            out.print()
+            print_line(out, Text(f"Only {part.only} started {started_text(its)}, {took}", "yellow"))
         elif everything or part.is_large:
             _print_part(out, part.comparison, everything)
         else:

@@ -166,15 +166,13 @@ def compare_page(a: Side, b: Side) -> str:
 
 
 def _started(part: Part, a: Side, b: Side) -> StartedPart:
-    its = part.b or part.a
-    assert its is not None
-    heading, only = started_text(its.execution), "" if part.comparison else "B" if part.b else "A"
+    its = part.run.execution
     if part.comparison is None or not part.is_large:
-        return StartedPart(heading, only, its.execution, None)
+        return StartedPart(started_text(its), part.only, its, None)
     sides = _part_of(a, part.comparison.a), _part_of(b, part.comparison.b)
     [duration] = part.comparison.duration.changes
     took = _words(duration) if duration.is_large else None
-    return StartedPart(heading, only, its.execution, Plans(*sides, lines(*sides, part.comparison), took))
+    return StartedPart(started_text(its), part.only, its, Plans(*sides, lines(*sides, part.comparison), took))
 
 
 def _part_of(side: Side, run: ComparedRun) -> Side:
