@@ -6,7 +6,7 @@ Plans are immutable: a changed one has new nodes from the changed operator up to
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from joinsight.measuring import logical
@@ -72,12 +72,15 @@ class Plans:
     def without_repartition(self, root: Any, keys: Iterable[str]) -> Any | None:
         """The plan without the repartition by these keys, none: round-robin; None unless it has exactly one."""
         keys = tuple(keys)
-        found = [each for each in _with_paths(root) if logical.is_repartition(each[0], keys)]
-        return self._replaced(root, found[0][1], found[0][0].child()) if len(found) == 1 else None
+        return self._without(root, lambda node: logical.is_repartition(node, keys))
 
     def without_coalesce(self, root: Any, number: int) -> Any | None:
         """The plan without `coalesce(number)`; None unless it has exactly one."""
-        found = [each for each in _with_paths(root) if logical.is_coalesce(each[0], number)]
+        return self._without(root, lambda node: logical.is_coalesce(node, number))
+
+    def _without(self, root: Any, is_it: Callable[[Any], bool]) -> Any | None:
+        """The plan with the input of an operator in its place; None unless it has exactly one such operator."""
+        found = [each for each in _with_paths(root) if is_it(each[0])]
         return self._replaced(root, found[0][1], found[0][0].child()) if len(found) == 1 else None
 
     def cached(self, plan: Any, session: Any) -> Any | None:
