@@ -57,34 +57,14 @@ public final class Executions {
   private final TaskSlots slots;
   private final Map<String, String> nodes = new HashMap<>(); // by executor
   /** Those of the executors that were removed last, whose tasks may end later. */
-  private final Map<String, String> lastNodes = new LinkedHashMap<String, String>() {
-    private static final long serialVersionUID = 1;
-
-    @Override
-    protected boolean removeEldestEntry(Map.Entry<String, String> eldest) {
-      return size() > MAX_LAST_NODES;
-    }
-  };
+  private final Map<String, String> lastNodes = new BoundedMap<>(MAX_LAST_NODES);
   private final Map<Long, LiveExecution> live = new LinkedHashMap<>();
   private final Map<Integer, StageValues> stageValues = new LinkedHashMap<>();
   private final Map<Integer, LiveExecution> executionOfStage = new LinkedHashMap<>();
   private final Map<Integer, LiveExecution> executionOfJob = new LinkedHashMap<>();
-  private final Map<String, RequestedBy> statements = new LinkedHashMap<String, RequestedBy>() {
-    @Override
-    protected boolean removeEldestEntry(Map.Entry<String, RequestedBy> eldest) {
-      return size() > MAX_STATEMENTS;
-    }
-  };
+  private final Map<String, RequestedBy> statements = new BoundedMap<>(MAX_STATEMENTS);
   /** What executions started before their own start came, which Spark may tell after planning; by both ids. */
-  private final Map<Long, Map<Long, LiveExecution.Nested>> early =
-      new LinkedHashMap<Long, Map<Long, LiveExecution.Nested>>() {
-        private static final long serialVersionUID = 1;
-
-        @Override
-        protected boolean removeEldestEntry(Map.Entry<Long, Map<Long, LiveExecution.Nested>> eldest) {
-          return size() > MAX_EARLY;
-        }
-      };
+  private final Map<Long, Map<Long, LiveExecution.Nested>> early = new BoundedMap<>(MAX_EARLY);
   private final BitSet finishedIds = new BitSet(); // so that late events are not taken for a new execution
 
   /**

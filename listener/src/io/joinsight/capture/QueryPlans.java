@@ -1,6 +1,5 @@
 package io.joinsight.capture;
 
-import java.util.LinkedHashMap;
 import java.util.Map;
 import org.apache.spark.scheduler.SparkListener;
 import org.apache.spark.scheduler.SparkListenerEvent;
@@ -15,14 +14,7 @@ public final class QueryPlans extends SparkListener {
   /** A block may run any number of queries, and a plan may hold the rows of a local DataFrame. */
   private static final int MOST = 100;
 
-  private final Map<Long, Object[]> kept = new LinkedHashMap<Long, Object[]>() {
-    private static final long serialVersionUID = 1;
-
-    @Override
-    protected boolean removeEldestEntry(Map.Entry<Long, Object[]> eldest) {
-      return size() > MOST;
-    }
-  };
+  private final Map<Long, Object[]> kept = new BoundedMap<>(MOST);
 
   @Override
   public void onOtherEvent(SparkListenerEvent event) {

@@ -2,7 +2,6 @@ package io.joinsight.capture;
 
 import java.util.Collections;
 import java.util.HashMap;
-import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
@@ -49,12 +48,7 @@ public class SequenceTracker {
 
   private long made;
   private final Map<Long, IdRanges> running = new HashMap<>(); // documents not known to have arrived, by execution
-  private final Map<Long, IdRanges> ended = new LinkedHashMap<Long, IdRanges>() {
-    @Override
-    protected boolean removeEldestEntry(Map.Entry<Long, IdRanges> eldest) {
-      return size() > MAX_ENDED;
-    }
-  };
+  private final Map<Long, IdRanges> ended = new BoundedMap<>(MAX_ENDED);
   private final Map<String, IdRanges> dropped = new TreeMap<>(); // by cause
   private final IdRanges refused = new IdRanges();
 
