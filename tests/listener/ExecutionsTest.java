@@ -6,7 +6,6 @@ import java.lang.ref.WeakReference;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Collections;
-import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.function.Consumer;
@@ -134,13 +133,17 @@ public final class ExecutionsTest {
     if (snapshots != 76) throw new AssertionError("the last change was reported " + (snapshots - 75) + " times");
   }
 
+  /** Job 2, of execution 0, with this stage. */
+  private void jobStart(long time, Stage stage) {
+    Map<String, String> properties = Collections.singletonMap(Executions.EXECUTION_ID, "0");
+    executions.jobStart(2, time, properties::get, Arrays.asList(stage));
+  }
+
   /** The stage runs only the task whose output is missing; another task of it is lost and runs again. */
   private void lostExecutor() {
     start(0);
     Stage announced = new Stage(3, 0, "stage", 4);
-    Map<String, String> properties = new HashMap<>();
-    properties.put(Executions.EXECUTION_ID, "0");
-    executions.jobStart(2, 1, properties::get, Arrays.asList(announced));
+    jobStart(1, announced);
     Stage submitted = new Stage(3, 0, "stage", 1);
     executions.stageSubmitted(submitted);
     long[] totals = new long[StageTotals.COUNT];
@@ -160,10 +163,8 @@ public final class ExecutionsTest {
   /** A task whose end comes after its executor's is of that one's node, if no more than so many were removed since. */
   private void lateTask(int others, int hosts) {
     start(0);
-    Map<String, String> properties = new HashMap<>();
-    properties.put(Executions.EXECUTION_ID, "0");
     Stage stage = new Stage(3, 0, "stage", 2);
-    executions.jobStart(2, 1, properties::get, Arrays.asList(stage));
+    jobStart(1, stage);
     executions.stageSubmitted(stage);
     executions.executorAdded("1", 1, 0, "node");
     executions.executorAdded("2", 1, 0, "node");
@@ -187,9 +188,7 @@ public final class ExecutionsTest {
     start(0);
     for (int id = 1; last == null; id++) start(id);
     Check.check(last.executionId == 0 && last.state.equals("running"), "the oldest execution was not dropped first");
-    Map<String, String> properties = new HashMap<>();
-    properties.put(Executions.EXECUTION_ID, "0");
-    executions.jobStart(2, 7, properties::get, Arrays.asList(new Stage(3, 0, "stage", 4)));
+    jobStart(7, new Stage(3, 0, "stage", 4));
     executions.end(0, 9, "broken", null, ArrayList::new);
     Check.check(last.executionId == 0 && last.state.equals("failed") && last.endedAt == 9, "its end is not reported");
     Check.check(last.plans.size() == 1 && last.jobs.isEmpty(), "it has other plans and jobs than when it was dropped");
@@ -227,11 +226,9 @@ public final class ExecutionsTest {
   private static void check(int slots, ExecutionsTest test, int profile, Consumer<ExecutionsTest> meanwhile) {
     test.executions.executorAdded("1", 3, 0, null);
     test.start(0);
-    Map<String, String> properties = new HashMap<>();
-    properties.put(Executions.EXECUTION_ID, "0");
     Stage stage = new Stage(3, 0, "stage", 1);
     stage.profile = profile;
-    test.executions.jobStart(2, 1, properties::get, Arrays.asList(stage));
+    test.jobStart(1, stage);
     test.executions.stageSubmitted(stage);
     meanwhile.accept(test);
     test.executions.taskEnded(3, 0, 0, 7, "1", "a", 1, 2, true, false, false, new long[StageTotals.COUNT]);
@@ -246,10 +243,8 @@ public final class ExecutionsTest {
   /** The task that has run longest of those that still run, in reports of the progress only. */
   private void oldestTask() {
     start(0);
-    Map<String, String> properties = new HashMap<>();
-    properties.put(Executions.EXECUTION_ID, "0");
     Stage stage = new Stage(3, 0, "stage", 3);
-    executions.jobStart(2, 1, properties::get, Arrays.asList(stage));
+    jobStart(1, stage);
     executions.stageSubmitted(stage);
     for (int i = 0; i < 3; i++) executions.taskStart(3, 0, 10 + i, i, 100 + i);
     executions.taskEnded(3, 0, 0, 10, "1", "a", 100, 105, true, false, false, null);
@@ -275,10 +270,8 @@ public final class ExecutionsTest {
     PlanNode plan = new PlanNode("Range", "Range (0, 1000)");
     plan.metrics.add(new PlanMetric("number of output rows", METRIC, "sum"));
     executions.start(0, 0L, 1, "query", "", Collections.emptyMap(), new String[0], null, plan);
-    Map<String, String> properties = new HashMap<>();
-    properties.put(Executions.EXECUTION_ID, "0");
     Stage stage = new Stage(3, 0, "stage", TASKS);
-    executions.jobStart(2, 1, properties::get, Arrays.asList(stage));
+    jobStart(1, stage);
     executions.stageSubmitted(stage);
     WeakReference<StageValues> values = null;
     for (int i = 0; i < TASKS; i++) {
